@@ -40,6 +40,8 @@ class ClaimCode(StrEnum):
     UNKNOWN_POOL = "UnknownPool", 404
     #: The key belongs to a request with another body.
     KEY_REUSED = "KeyReused", 409
+    #: It is not known yet who has the key: another claim with it is being decided, or given back.
+    KEY_BUSY = "KeyBusy", 503
     #: More pods at once than a claim of this pool may have.
     TOO_MANY_PODS = "TooManyPods", 400
     #: The API server refused the write, and a retry cannot help.
@@ -76,5 +78,7 @@ ENDS = frozenset(
         ClaimCode.WRITE_REFUSED,
         ClaimCode.WRITE_UNKNOWN,
         ClaimCode.START_TIMEOUT,
+        ClaimCode.KEY_BUSY,
+        ClaimCode.KEY_REUSED,
     }
 )

@@ -35,6 +35,7 @@ from extender.claims.events import (
     NodeSeen,
     PodGone,
     PodSeen,
+    PodsListed,
     PoolsConfigured,
     ReleaseAsked,
     RenewAsked,
@@ -43,6 +44,8 @@ from extender.claims.events import (
     Ticked,
 )
 from extender.claims.giving import GivingPods
+from extender.claims.keyed import KeyedRequests, Step
+from extender.claims.keys import Key
 from extender.claims.orphans import Orphans
 from extender.claims.pairing import Choose, at_once, pair
 from extender.claims.records import Demand, OnEmpty, Order, Phase, PoolKey, WarmPod
@@ -76,10 +79,17 @@ _AGAIN = 30.0
 
 class ClaimEngine:
     """An `Engine` of `extender.core.engine`. `epoch`: seconds since 1970 when the engine's clock was 0. `window`: how
-    many writes may be in flight at first. `score`: see `Scores`; `orphan_seconds`: see `Orphans`."""
+    many writes may be in flight at first. `score`: see `Scores`; `orphan_seconds`: see `Orphans`; `shares`: other
+    servers may serve the same pools, and have claims with the same keys: see `keyed`."""
 
     def __init__(
-        self, *, epoch: float = 0.0, window: float = 64.0, score: Score | None = None, orphan_seconds: float = 3600.0
+        self,
+        *,
+        epoch: float = 0.0,
+        window: float = 64.0,
+        score: Score | None = None,
+        orphan_seconds: float = 3600.0,
+        shares: bool = False,
     ) -> None:
         self.sequence = 0
         self.term: int | None = 0
@@ -89,11 +99,12 @@ class ClaimEngine:
         self.scores = Scores(score)
         self.taking = TakingPods(self.state, self.window, epoch)
         self.giving = GivingPods(self.state, self._given)
-        self.renewing = RenewingClaims(self.state, epoch)
+        self.renewing = RenewingClaims(self.state, epoch, shares=shares)
         self.members = self.state.members
         self.advancing = AdvancingPods(self.state, self.members, self._is_ours)
         self.creating = CreatingPods(self.state)
         self.orphans = Orphans(self.state, orphan_seconds)
+        self.keyed = KeyedRequests(self.state, self.requests, self, epoch) if shares else None
         #: The safety net: when the next audit runs, and what audits have found. Tests require that to be nothing.
         self._audits: Deadlines[str] = Deadlines(self.state.alarm)
         self.missed: Counter[str] = Counter()
@@ -118,6 +129,7 @@ class ClaimEngine:
         self._handlers: dict[type, Callable[[Any, float], None]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
+            PodsListed: self._pods_listed,
             NodeSeen: lambda event, _: self.state.serve(event.name, event.serves),
             NodeGone: lambda event, _: self.state.serve(event.name, None),
             PoolsConfigured: self._configured,
@@ -150,7 +162,7 @@ class ClaimEngine:
             if state.alarm.reset() <= now:
                 self._on_time(now)
             state.alarm.reset()
-        if state.changed or state.dirty or state.between or state.orphans:
+        if state.changed or state.dirty or state.between or state.orphans or state.keys_changed:
             self._settle(now)
         if self.taking.outbox:
             self._out += self.taking.send(now)
@@ -184,7 +196,15 @@ class ClaimEngine:
 
     def claim_with_key(self, pool: PoolKey, tenant: str, key: str) -> str:
         """Return the name of the claim with this key, pending ones included; "" if there is none."""
-        return self.requests.claim_with_key(pool, tenant, key) or self.state.keys.get((pool, tenant, key), "")
+        return next(iter(self.claims_with_key(pool, tenant, key)), "")
+
+    def claims_with_key(self, pool: PoolKey, tenant: str, key: str) -> list[str]:
+        """Return the names of all claims with this key: a pending one first. Several, while servers decide between
+        them."""
+        pending = self.requests.claim_with_key(pool, tenant, key)
+        names = dict.fromkeys([pending] if pending else [])
+        names.update(dict.fromkeys(reversed(self.state.keys.get((pool, tenant, key), {}))))
+        return list(names)
 
     def claims(self, pool: PoolKey, after: str = "", most: int = 100) -> list[str]:
         """Return the names of the pool's claims in order, pending ones included: the first `most` after this name."""
@@ -193,10 +213,18 @@ class ClaimEngine:
     # -- the cluster ----------------------------------------------------------------------------------------------
 
     def _pod_seen(self, event: PodSeen, now: float) -> None:
+        if self.keyed is not None:
+            self.keyed.order.seen(event.pod, is_listed=event.is_listed)
         if self.state.see(event.pod):
             self._observed(event.pod.uid, now)
 
+    def _pods_listed(self, event: PodsListed, _now: float) -> None:
+        if self.keyed is not None:
+            self.keyed.order.listed(event.namespace)
+
     def _pod_gone(self, event: PodGone, now: float) -> None:
+        if self.keyed is not None:
+            self.keyed.order.gone(event.uid)
         self.state.lose(event.uid)
         self._observed(event.uid, now)
 
@@ -205,6 +233,8 @@ class ClaimEngine:
             self._settle_taking(self.taking.seen(uid))
             self.giving.seen(uid)
         self._out += self.renewing.seen(uid, now)
+        if self.keyed is not None:
+            self.keyed.confirming.seen(uid)
 
     def _configured(self, event: PoolsConfigured, _now: float) -> None:
         for left in self.state.configure(event.pools):
@@ -226,7 +256,7 @@ class ClaimEngine:
     def _asked(self, asked: ClaimAsked, now: float) -> None:
         if asked.key and self._repeats(asked, now):
             return
-        unfinished = self._claim_with_key(asked, now) if asked.key else None
+        unfinished = self._claim_with_key(asked, now) if asked.key and self.keyed is None else None
         if unfinished is not None:
             asked = msgspec.structs.replace(asked, claim=unfinished.name)
         if asked.on_empty is OnEmpty.FAIL:
@@ -244,16 +274,25 @@ class ClaimEngine:
         pool = self.state.pools[asked.pool]
         pending = self.requests.accept(asked, now)
         self._waits.set(asked.claim, pending.deadline)
+        if self.keyed is not None and asked.key and self.keyed.is_taken(_key(asked)):
+            pending.is_parked = True
+            self._out += self.keyed.look(_key(asked), now)
+            return
         self._track(pool, asked.demand)
         passes = unfinished is None and self._choose(pool) is None
         if passes and (pods := at_once(pool, asked.tenant, asked.demand, asked.count)):
             self._take(pool, pending, pods, now)
             return
+        self._serve(pending, pool, now, is_resumed=unfinished is not None)
+
+    def _serve(self, pending: Pending, pool: PoolState, now: float, *, is_resumed: bool = False) -> None:
+        """Put a request in the queue, and give it what there is."""
+        asked = pending.asked
         pool.queue.add(pending.waiter())
         self.state.dirty[asked.pool] = None
         self._begin_audits(now)
         # If wait_seconds is 0, the deadline is now: pair before deadlines are checked.
-        if unfinished is not None:
+        if is_resumed:
             self._look_after(asked.claim, now)
         self._pair(now)
         if asked.on_empty is OnEmpty.COLD and asked.claim in self.requests.pending and pending.missing:
@@ -273,11 +312,11 @@ class ClaimEngine:
 
     def _repeats(self, asked: ClaimAsked, now: float) -> bool:
         """Whether the key belongs to an earlier request. If so, this call gets the same answer, or KEY_REUSED."""
-        pending = self.requests.with_key(asked)
+        pending = self.requests.with_key(_key(asked))
         claim = None if pending is not None else self._claim_with_key(asked, now)
         if pending is None and claim is None:
             return False
-        if claim is not None and claim.digest == asked.digest and not self._is_complete(claim):
+        if self.keyed is None and claim is not None and claim.digest == asked.digest and not self._is_complete(claim):
             return False  # its server died before it had all pods: this call continues the claim
         digest = pending.asked.digest if pending is not None else claim.digest if claim is not None else ""
         if digest != asked.digest:
@@ -296,12 +335,16 @@ class ClaimEngine:
         return True
 
     def _claim_with_key(self, asked: ClaimAsked, now: float) -> Claim | None:
-        name = self.state.keys.get((asked.pool, asked.tenant, asked.key))
-        claim = None if name is None else self.state.claims.get(name)
-        # The pods of a claim that failed, or whose lease has expired, are being given back.
-        if claim is None or claim.is_ending or claim.name in self._over or claim.expires <= now + self._epoch:
-            return None
-        return claim
+        """Return the claim with the key, if this call can be answered from it, or continues it."""
+        if self.keyed is not None:
+            step, claim = self.keyed.decide(_key(asked), asked.digest, now)
+            return claim if step in (Step.ANSWER, Step.REUSED) else None
+        for name in reversed(self.state.keys.get(_key(asked), {})):
+            claim = self.state.claims[name]
+            # The pods of a claim that failed, or whose lease has expired, are being given back.
+            if not claim.is_ending and name not in self._over and claim.expires > now + self._epoch:
+                return claim
+        return None
 
     def _is_complete(self, claim: Claim) -> bool:
         pods = [self.state.pods[uid] for uid in claim.uids]
@@ -348,6 +391,11 @@ class ClaimEngine:
     def _fail(self, pending: Pending, code: ClaimCode, detail: str = "") -> None:
         """End the request without pods. The pods that it has are given back, and those being written later."""
         self._waits.discard(pending.claim)
+        self._out += self.requests.end(pending, code, detail=detail)
+        self._let_go(pending)
+
+    def _let_go(self, pending: Pending) -> None:
+        """Give back the pods that a request has, and those that are being written for it."""
         pool = self.state.pools.get(pending.asked.pool)
         if pool is not None:
             pool.queue.remove(pending.claim)
@@ -357,10 +405,50 @@ class ClaimEngine:
         self.state.ended.add(pending.claim)
         self._over.add(pending.claim)
         self.state.changed[pending.claim] = None
-        self._out += self.requests.end(pending, code, detail=detail)
         self.creating.abandon(pending.claim)
         for token in list(pending.writing):
             self.taking.abandon(token)
+
+    # -- what requests with keys need (keyed.Host) ----------------------------------------------------------------
+
+    def park(self, pending: Pending) -> None:
+        if pending.pods or pending.writing or pending.is_cold:
+            self._let_go(pending)
+            pending.pods.clear()
+            pending.writing.clear()
+            pending.is_cold = False
+        else:
+            self.state.pools[pending.asked.pool].queue.remove(pending.claim)
+        pending.is_parked = True
+        self._waits.set(pending.claim, pending.deadline)
+
+    def begin(self, pending: Pending, claim: str, now: float) -> None:
+        pending.is_parked = False
+        self._waits.discard(pending.claim)
+        self.requests.rename(pending, claim)
+        self._waits.set(claim, pending.deadline)
+        pool = self.state.pools[pending.asked.pool]
+        self._track(pool, pending.asked.demand)
+        self._serve(pending, pool, now)
+
+    def fail(self, pending: Pending, code: ClaimCode, detail: str) -> None:
+        self._fail(pending, code, detail)
+
+    def answer_from(self, pending: Pending, claim: Claim, pods: tuple[WarmPod, ...]) -> None:
+        self._waits.discard(pending.claim)
+        self._out += self.requests.end(pending, ClaimCode.CLAIMED, claim.name, pods=pods, expires=claim.expires)
+
+    def answer_if_complete(self, pending: Pending) -> None:
+        self._claimed_if_complete(pending)
+
+    def end_lease(self, claim: Claim, now: float) -> None:
+        self._leases.set(claim.name, now)
+
+    def has_granted(self, claim: str) -> bool:
+        return claim in self._granted
+
+    def is_over(self, claim: str) -> bool:
+        return claim in self._over
 
     # -- outcomes -------------------------------------------------------------------------------------------------
 
@@ -376,6 +464,8 @@ class ClaimEngine:
         self._out += self.giving.looked(report, now)
         self._out += self.renewing.looked(report, now)
         self._out += self.advancing.looked(report, now)
+        if self.keyed is not None:
+            self._out += self.keyed.confirming.looked(report, now)
         self._settle_creating(self.creating.looked(report, now))
 
     def _created(self, report: PodCreated, now: float) -> None:
@@ -427,8 +517,10 @@ class ClaimEngine:
         self._waits.set(pending.claim, pending.deadline)
 
     def _claimed_if_complete(self, pending: Pending) -> None:
-        """Answer the request if it has all its pods and no pod's images are still changing."""
-        if len(pending.pods) == pending.asked.count and not any(map(images.is_between, pending.pods.values())):
+        """Answer the request if it has all its pods, no pod's images are still changing, and no other has its key."""
+        if len(pending.pods) != pending.asked.count or any(map(images.is_between, pending.pods.values())):
+            return
+        if self.keyed is None or not pending.asked.key or self.keyed.is_first(pending):
             self._claimed(pending)
 
     def _claimed(self, pending: Pending) -> None:
@@ -457,7 +549,7 @@ class ClaimEngine:
         return claim
 
     def _release_asked(self, event: ReleaseAsked, _now: float) -> None:
-        pending = self.requests.pending.get(event.claim)
+        pending = self.requests.find(event.claim)
         if pending is not None and event.tenant in (None, pending.asked.tenant):
             self._fail(pending, ClaimCode.CANCELLED, "the claim was released while its request waited")
             self._out.append(Answered(request=event.request, code=ClaimCode.RELEASED, claim=event.claim))
@@ -482,6 +574,8 @@ class ClaimEngine:
 
     def _renewed(self, report: PodRenewed, now: float) -> None:
         self._out += self.renewing.renewed(report, now)
+        if self.keyed is not None:
+            self._out += self.keyed.confirming.written(report, now)
 
     def _given_back(self, report: PodGivenBack, now: float) -> None:
         self.giving.given(report, now)
@@ -489,6 +583,8 @@ class ClaimEngine:
 
     def _given(self, claim: str, uid: str) -> None:
         self.state.changed[claim] = None
+        if claim in self.giving.unknown:
+            self._over.add(claim)
         release = self._releases.get(claim)
         if release is None:
             return
@@ -501,7 +597,7 @@ class ClaimEngine:
     def _look_after(self, name: str, now: float) -> None:
         """Check a claim whose pods have changed: give back pods beyond its size, and all of them if it has ended."""
         claim = self.state.claims.get(name)
-        if (pending := self.requests.pending.get(name)) is not None:
+        if (pending := self._collecting(name)) is not None:
             self._drop_lost(pending)
         if claim is None:
             if any(self.state.is_orphan(uid) for uid in self._granted.get(name, ())):
@@ -512,13 +608,16 @@ class ClaimEngine:
                 self._over.add(name)
             self._finish_release(name)
             return
-        pending = self.requests.pending.get(name)
+        if name in self._over and self._is_known_elsewhere(claim):
+            self._over.discard(name)
+            self.state.ended.discard(name)
+        pending = self._collecting(name)
         if pending is not None:
             self._adopt(pending, claim)
             surplus = claim.uids - set(pending.pods) - set(pending.writing.values())
             if pending.asked.on_empty is OnEmpty.COLD:  # created pods are kept until the other pods are written
                 surplus -= {uid for uid in surplus if (mark := self.state.pods[uid].mark) is not None and mark.is_cold}
-            pending = self.requests.pending.get(name)
+            pending = self._collecting(name)
         elif name in self._granted:
             surplus = claim.uids - self._granted[name]
         else:
@@ -531,8 +630,21 @@ class ClaimEngine:
             ends += _LATE * self.members.rank(min(claim.uids))
         if pending is None and (ends > now or name not in self._leases):
             self._leases.set(name, max(ends, now))
+        # Nobody was answered with the claim of a request that failed: another server may be about to.
+        is_guarded = self.keyed is not None and bool(claim.key) and not claim.is_ending and name in self._over
         for uid in sorted(claim.uids if claim.is_ending else surplus):
-            self._give(uid, name, now)
+            self._give(uid, name, now, unless_known=is_guarded and name not in self.giving.unknown)
+
+    def _collecting(self, name: str) -> Pending | None:
+        """The pending request that wants this claim's pods."""
+        pending = self.requests.pending.get(name)
+        return None if pending is None or pending.is_parked else pending
+
+    def _is_known_elsewhere(self, claim: Claim) -> bool:
+        """Whether another server answers from the claim, whose request failed here."""
+        if self.keyed is None or claim.is_ending or claim.name in self.giving.unknown:
+            return False
+        return any(mark is not None and mark.is_known for uid in claim.uids if (mark := self.state.pods[uid].mark))
 
     def _end_if_restarted(self, claim: Claim) -> None:
         """End the claim if a container whose image it chose has restarted, because the work in it is lost."""
@@ -577,13 +689,22 @@ class ClaimEngine:
         callers, _ = self._releases.pop(name, ({}, set()))
         self._out += [Answered(request=each, code=ClaimCode.RELEASED, claim=name) for each in callers]
 
-    def _give(self, uid: str, claim: str, now: float, *, epoch: float | None = None, must_start: bool = False) -> None:
+    def _give(
+        self,
+        uid: str,
+        claim: str,
+        now: float,
+        *,
+        epoch: float | None = None,
+        must_start: bool = False,
+        unless_known: bool = False,
+    ) -> None:
         pod = self.state.pods[uid]
         if pod.is_terminating:
             return
         if self.state.ledger.holder(uid) is not None and not self.giving.is_giving(uid):
-            return  # it is being written for another claim; when that write ends, this claim is checked again
-        self._out += self.giving.give(pod, claim, now, epoch=epoch, must_start=must_start)
+            return  # it is being written for another claim; when that ends, this claim is looked at again
+        self._out += self.giving.give(pod, claim, now, epoch=epoch, must_start=must_start, unless_known=unless_known)
 
     # -- time and what follows ------------------------------------------------------------------------------------
 
@@ -601,6 +722,8 @@ class ClaimEngine:
         self._out += self.taking.look_again(now)
         self._out += self.giving.again(now)
         self._out += self.renewing.again(now)
+        if self.keyed is not None:
+            self._out += self.keyed.confirming.again(now)
         self._out += self.advancing.again(now)
         self._settle_creating(self.creating.again(now))
         self.state.ripen()
@@ -634,6 +757,12 @@ class ClaimEngine:
         if pending.missing == 0 and now < patience:
             self._waits.set(pending.claim, patience)
             return
+        if pending.is_parked:
+            self._fail(pending, ClaimCode.KEY_BUSY, "another claim with this key is not decided yet")
+            return
+        if self._waits_for_watch(pending):
+            self._fail(pending, ClaimCode.KEY_BUSY, "the watch of the pods has not shown the claim in time")
+            return
         if pending.missing == 0 and not pending.writing:
             detail = "a pod did not run the claim's images in time: " + images.describe_missing(pending.pods.values())
             self._fail(pending, ClaimCode.START_TIMEOUT, detail)
@@ -653,8 +782,13 @@ class ClaimEngine:
             pending, code, ("the request waited until its deadline" if waited else "the request does not wait") + why
         )
 
+    def _waits_for_watch(self, pending: Pending) -> bool:
+        """Whether all that is missing is that the watch shows the claim."""
+        is_complete = len(pending.pods) == pending.asked.count
+        return is_complete and not any(map(images.is_between, pending.pods.values()))
+
     def _is_ours(self, claim: str) -> bool:
-        return claim in self.requests.pending
+        return self._collecting(claim) is not None
 
     def _watch_start(self, uid: str, now: float) -> None:
         """Set the timer after which a pod that has not started is given back, later by this server's rank."""
@@ -668,8 +802,8 @@ class ClaimEngine:
     def _not_started(self, uid: str, now: float) -> None:
         pod = self.state.pods.get(uid)
         if pod is None or pod.mark is None or pod.phase != Phase.STARTING:
-            return  # the event that is being handled has ended the start
-        if pod.mark.claim not in self.requests.pending:
+            return  # that is the news of this very event
+        if self._collecting(pod.mark.claim) is None:
             self._give(uid, pod.mark.claim, now, must_start=True)
         self._starts.set(uid, now + _AGAIN)
 
@@ -681,15 +815,20 @@ class ClaimEngine:
     def _settle(self, now: float) -> None:
         if self.state.orphans:
             self.orphans.seen(now)
-        while self.state.changed or self.state.dirty or self.state.between:
-            for uid in list(self.state.between):
-                del self.state.between[uid]
+        state = self.state
+        while state.changed or state.dirty or state.between or state.keys_changed:
+            for uid in list(state.between):
+                del state.between[uid]
                 self._out += self.advancing.seen(uid, now)
                 self._watch_start(uid, now)
-            for name in list(self.state.changed):
-                del self.state.changed[name]
+            for name in list(state.changed):
+                del state.changed[name]
                 self._look_after(name, now)
-            if self.state.dirty:
+            for key in list(state.keys_changed):
+                del state.keys_changed[key]
+                if self.keyed is not None:
+                    self._out += self.keyed.look(key, now)
+            if state.dirty:
                 self._pair(now)
 
     def _pair(self, now: float) -> None:
@@ -726,6 +865,10 @@ class ClaimEngine:
         self.giving.validate()
         self.renewing.validate()
         self.advancing.validate()
+        if self.keyed is not None:
+            self.keyed.order.validate()
+            self.keyed.confirming.validate()
+        assert not self.state.keys_changed
         assert not self.state.changed
         assert not self.state.between
         assert not self.state.dirty, f"not settled: {list(self.state.dirty)}"
@@ -737,4 +880,8 @@ class ClaimEngine:
             found = next(pair(pool, None), None)
             assert found is None or self._is_stopping, f"{key}: {found} could be served"
         for name in self.state.claims:
-            assert name in self.requests.pending or name in self._leases, f"{name} will never end"
+            assert self._collecting(name) is not None or name in self._leases, f"{name} will never end"
+
+
+def _key(asked: ClaimAsked) -> Key:
+    return asked.pool, asked.tenant, asked.key

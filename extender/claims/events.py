@@ -17,9 +17,20 @@ from extender.claims.writes.take import PodTaken, TakePod
 
 
 class PodSeen(msgspec.Struct, frozen=True, gc=False):
-    """The API server showed this version of a pod. Versions older than the newest known one are ignored."""
+    """The API server showed this version of a pod. Versions older than the newest known one are ignored.
+
+    `is_listed`: it is from a list. The pods of a watch come in the order in which they were written, those of a list do
+    not; PodsListed follows the last of them.
+    """
 
     pod: WarmPod
+    is_listed: bool = False
+
+
+class PodsListed(msgspec.Struct, frozen=True, gc=False):
+    """The pods of a namespace were listed, and all that the list has changed was told."""
+
+    namespace: str
 
 
 class PodGone(msgspec.Struct, frozen=True, gc=False):
@@ -130,6 +141,7 @@ class Ticked(msgspec.Struct, frozen=True, gc=False):
 ClaimEvent = (
     PodSeen
     | PodGone
+    | PodsListed
     | NodeSeen
     | NodeGone
     | PoolsConfigured

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from extender.claims import images
 from extender.claims.records import Mode, Phase, PoolKey, WarmPod
-from extender.claims.state import ClaimState
+from extender.claims.state import ClaimState, Recent
 from extender.claims.writes.give import GivePodBack, PodGivenBack
 from extender.claims.writes.look import LookAtPod, PodLooked
 from extender.core.deadlines import Deadlines
@@ -43,13 +43,19 @@ class Giving:
     epoch: float | None
     #: Give it back only if it has not started.
     must_start: bool = False
-    #: It is being read.
+    #: Only while its mark does not say that the claim is known.
+    unless_known: bool = False
     is_looking: bool = False
     #: It was read, and its lease has expired. It waits until all pods of the claim have been read.
     is_verified: bool = False
     #: The write succeeded, and the watch has not shown it yet.
     is_left: bool = False
     tries: int = 0
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether it is only given back as it was read."""
+        return self.epoch is not None or self.must_start or self.unless_known
 
 
 Command = GivePodBack | LookAtPod
@@ -64,6 +70,8 @@ class GivingPods:
         self._givings: dict[int, Giving] = {}
         self._by_uid: dict[str, int] = {}
         self.timers: Deadlines[int] = Deadlines(state.alarm)
+        #: The claims of which a pod was given back before they were known beyond this server: they never will be.
+        self.unknown = Recent()
         #: How many pods were given back because their lease expired.
         self.lapsed = 0
 
@@ -71,21 +79,30 @@ class GivingPods:
         return uid in self._by_uid
 
     def give(
-        self, pod: WarmPod, claim: str, now: float, *, epoch: float | None = None, must_start: bool = False
+        self,
+        pod: WarmPod,
+        claim: str,
+        now: float,
+        *,
+        epoch: float | None = None,
+        must_start: bool = False,
+        unless_known: bool = False,
     ) -> list[Command]:
-        """Start to give a pod back, unless that has started. With `epoch`, read it first: another server may have
-        renewed its lease. `must_start`: give it back only if it has not started."""
+        """Begin to give a pod back, unless that has begun. With `epoch`, it is read first: its lease may have been
+        renewed elsewhere. `must_start`: only if it still has not started; `unless_known`: only if the claim is not
+        known beyond this server."""
         token = self._by_uid.get(pod.uid)
         if token is not None:
-            return self._hurry(self._givings[token]) if epoch is None and not must_start else []
+            is_guarded = epoch is not None or must_start or unless_known
+            return [] if is_guarded else self._hurry(self._givings[token])
         hold = self._state.ledger.acquire(pod.uid, f"give:{claim}", now=now, lease=_LEASE)
-        giving = self._givings[hold.token] = Giving(hold.token, pod, claim, epoch, must_start)
+        giving = self._givings[hold.token] = Giving(hold.token, pod, claim, epoch, must_start, unless_known)
         self._by_uid[pod.uid] = hold.token
         return [self._look(giving) if epoch is not None else self._command(giving)]
 
     def _hurry(self, giving: Giving) -> list[Command]:
-        """Give the pod back whatever its lease."""
-        giving.epoch, giving.must_start = None, False
+        """It is given back whatever its lease says."""
+        giving.epoch, giving.must_start, giving.unless_known = None, False, False
         if not giving.is_verified:
             return []
         giving.is_verified = False
@@ -94,7 +111,7 @@ class GivingPods:
     def _command(self, giving: Giving) -> Command:
         giving.is_looking = False
         pod = giving.pod
-        is_guarded = giving.epoch is not None or giving.must_start
+        is_guarded = giving.is_guarded
         changes = () if pod.mark is None else images.changes(pod, pod.mark.idle_images)
         mark = pod.mark if pod.mark is None or not changes else images.stopping(pod.mark, pod)
         pool = self._state.pools.get(PoolKey(pod.namespace, pod.mark.pool)) if pod.mark is not None else None
@@ -127,6 +144,8 @@ class GivingPods:
                 self._end(giving)
             case OutcomeKind.DONE:
                 giving.is_left = True
+                if giving.unless_known:
+                    self.unknown.add(giving.claim)
                 self.timers.set(giving.token, now + _SHOWN_WITHIN)
                 self._finished(giving.claim, giving.pod.uid)
             case OutcomeKind.THROTTLED:
@@ -178,7 +197,7 @@ class GivingPods:
     def _is_over(self, giving: Giving) -> bool:
         pod = self._state.pods.get(giving.pod.uid)
         mark = None if pod is None else pod.mark
-        is_guarded = giving.epoch is not None or giving.must_start
+        is_guarded = giving.is_guarded
         if pod is not None and pod.is_orphan and pod.claim_label == giving.claim and not is_guarded:
             giving.pod = pod  # its mark cannot be decoded, but it is still in the claim
             return False
@@ -186,6 +205,9 @@ class GivingPods:
             self._end(giving)
             return True
         if giving.epoch is not None and self._state.claims[giving.claim].expires > giving.epoch:
+            self._end(giving)
+            return True
+        if giving.unless_known and mark.is_known and not giving.is_left:
             self._end(giving)
             return True
         if giving.must_start and pod.phase != Phase.STARTING:

@@ -148,6 +148,9 @@ class ClaimMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     starts_by: float = 0.0
     #: The pod was created for the claim (`on_empty: cold`).
     is_cold: bool = False
+    #: With a key, where several servers share pools: who has the claim is known beyond the server that began it. Such a
+    #: claim is not given back because its request failed.
+    is_known: bool = False
 
 
 class ImageChange(NamedTuple):

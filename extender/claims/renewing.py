@@ -78,9 +78,11 @@ Instruction = Answered | RenewPod | LookAtPod
 
 
 class RenewingClaims:
-    """See the module. `epoch`: seconds since 1970 when the engine's clock was 0."""
+    """See the module. `epoch`: seconds since 1970 when the engine's clock was 0. `shares`: other servers may have
+    claims with the same keys; one that is renewed was answered."""
 
-    def __init__(self, state: ClaimState, epoch: float) -> None:
+    def __init__(self, state: ClaimState, epoch: float, *, shares: bool = False) -> None:
+        self._shares = shares
         self._state = state
         self._epoch = epoch
         self._renewals: dict[str, _Renewal] = {}
@@ -141,7 +143,7 @@ class RenewingClaims:
                 name=pod.name,
                 uid=pod.uid,
                 before=pod.mark_text,
-                mark=msgspec.structs.replace(mark, expires=target),
+                mark=msgspec.structs.replace(mark, expires=target, is_known=self._shares and bool(mark.key)),
             )
         )
 

@@ -13,6 +13,7 @@ import msgspec
 from extender.claims.claim_queue import Waiter
 from extender.claims.codes import ENDS, ClaimCode
 from extender.claims.events import Answered, ClaimAsked, ClaimInstruction
+from extender.claims.keys import Key
 from extender.claims.records import PoolKey, WarmPod
 
 
@@ -29,6 +30,12 @@ class Pending(msgspec.Struct):
     pods: dict[str, WarmPod] = msgspec.field(default_factory=dict)
     #: Pods are being created for it.
     is_cold: bool = False
+    #: Another claim may have its key: it takes no pods now. See extender/claims/keyed.py.
+    is_parked: bool = False
+    #: How often it has given its pods back to such a claim.
+    yielded: int = 0
+    #: The name of its first claim, by which its caller may know it.
+    first_claim: str = ""
     #: Bytes of what its caller has written.
     weight: int = 0
     #: The calls that get the answer: several if a caller has repeated its key.
@@ -41,6 +48,8 @@ class Pending(msgspec.Struct):
     @property
     def missing(self) -> int:
         """How many pods no write has been started for."""
+        if self.is_parked:
+            return 0
         return self.asked.count - len(self.writing) - len(self.pods)
 
     def waiter(self) -> Waiter:
@@ -83,7 +92,9 @@ class Requests:
         #: The same by pool, for present and former pools.
         self.counts: dict[PoolKey, Counts] = {}
         self._by_call: dict[str, str] = {}
-        self._keys: dict[tuple[PoolKey, str, str], str] = {}
+        self._keys: dict[Key, str] = {}
+        #: The claims of requests that have begun again, by the names of their first ones.
+        self._renamed: dict[str, str] = {}
 
     def accept(self, asked: ClaimAsked, now: float) -> Pending:
         self.accepted += 1
@@ -93,6 +104,7 @@ class Requests:
         counts.accepted += 1
         callers, bytes_ = {asked.request: None}, weight(asked)
         made = Pending(asked, self.accepted, now, now + asked.wait_seconds, weight=bytes_, callers=callers)
+        made.first_claim = asked.claim
         self.bytes += bytes_
         self.pending[asked.claim] = made
         self._by_call[asked.request] = asked.claim
@@ -100,10 +112,25 @@ class Requests:
             self._keys[asked.pool, asked.tenant, asked.key] = asked.claim
         return made
 
-    def with_key(self, asked: ClaimAsked) -> Pending | None:
-        """Return the pending request with this request's key."""
-        claim = self._keys.get((asked.pool, asked.tenant, asked.key)) if asked.key else None
+    def with_key(self, key: Key) -> Pending | None:
+        """The pending request that has this key."""
+        claim = self._keys.get(key)
         return None if claim is None else self.pending[claim]
+
+    def find(self, claim: str) -> Pending | None:
+        """Return the pending request of this claim, or of one that began as this claim."""
+        return self.pending.get(self._renamed.get(claim, claim))
+
+    def rename(self, pending: Pending, claim: str) -> None:
+        """The request begins again, for a claim of another name."""
+        asked = pending.asked
+        self._renamed[pending.first_claim] = claim
+        del self.pending[asked.claim]
+        pending.asked = msgspec.structs.replace(asked, claim=claim)
+        self.pending[claim] = pending
+        self._by_call.update(dict.fromkeys(pending.callers, claim))
+        if asked.key:
+            self._keys[asked.pool, asked.tenant, asked.key] = claim
 
     def claim_with_key(self, pool: PoolKey, tenant: str, key: str) -> str:
         """Return the name of the pending claim with this key; "" if there is none."""
@@ -123,11 +150,12 @@ class Requests:
         del pending.callers[request]
         return None if pending.callers else pending
 
-    def end(self, pending: Pending, code: ClaimCode, **said: object) -> list[ClaimInstruction]:
-        """Answer a request, which is then no longer pending."""
+    def end(self, pending: Pending, code: ClaimCode, claim: str = "", **said: object) -> list[ClaimInstruction]:
+        """Answer a request, which is then no longer pending. `claim`: the one that it gets, if that is another's."""
         assert code in ENDS, f"{code} cannot end a request that was accepted"
         asked = pending.asked
         del self.pending[asked.claim]
+        self._renamed.pop(pending.first_claim, None)
         self.bytes -= pending.weight
         if asked.key:
             del self._keys[asked.pool, asked.tenant, asked.key]
@@ -136,7 +164,7 @@ class Requests:
         answers: list[ClaimInstruction] = []
         for request in pending.callers:
             del self._by_call[request]
-            answers.append(Answered(request=request, code=code, claim=asked.claim, **said))  # type: ignore[arg-type]
+            answers.append(Answered(request=request, code=code, claim=claim or asked.claim, **said))  # type: ignore[arg-type]
         return answers
 
     def refuse(
@@ -159,6 +187,7 @@ class Requests:
         assert self.bytes == sum(pending.weight for pending in self.pending.values())
         calls = {call: claim for claim, pending in self.pending.items() for call in pending.callers}
         assert calls == self._by_call, f"calls {self._by_call}, waiting {calls}"
+        assert set(self._renamed.values()) <= set(self.pending), f"{self._renamed}, pending {set(self.pending)}"
         keys = {(p.asked.pool, p.asked.tenant, p.asked.key): c for c, p in self.pending.items() if p.asked.key}
         assert keys == self._keys, f"keys {self._keys}, pending {keys}"
         for pending in self.pending.values():

@@ -15,6 +15,7 @@ from operator import itemgetter
 import msgspec
 
 from extender.claims.claim_queue import ClaimQueue
+from extender.claims.keys import Key
 from extender.claims.members import Members
 from extender.claims.rate import Rate
 from extender.claims.records import ClaimMark, Phase, Pool, PoolKey, WarmPod
@@ -80,6 +81,10 @@ class Claim(msgspec.Struct):
     #: It was released, or its lease has expired: its pods are being given back.
     is_ending: bool = False
 
+    @property
+    def key_of_tenant(self) -> Key:
+        return self.pool, self.tenant, self.key
+
 
 @dataclass(slots=True)
 class PoolState:
@@ -133,6 +138,9 @@ class Recent:
         if len(self._names) > self._most:
             self._names.popitem(last=False)
 
+    def discard(self, name: str) -> None:
+        self._names.pop(name, None)
+
     def __contains__(self, name: str) -> bool:
         return name in self._names
 
@@ -161,9 +169,11 @@ class ClaimState:
         self.between: dict[str, None] = {}
         #: Changed pods that have a claim's label but no mark that can be decoded, or had one before.
         self.orphans: dict[str, None] = {}
-        #: The latest claim with each key of a tenant.
-        self.keys: dict[tuple[PoolKey, str, str], str] = {}
-        #: The pool in whose supply each idle pod is.
+        #: The claims with each key of a tenant, in the order in which this server has learnt of them.
+        self.keys: dict[Key, dict[str, None]] = {}
+        #: Keys of which something has changed.
+        self.keys_changed: dict[Key, None] = {}
+        #: In whose supply each idle pod is.
         self._offered: dict[str, PoolState] = {}
         self._gone = Recent()
         self._in_namespace: dict[str, list[PoolState]] = {}
@@ -450,11 +460,13 @@ class ClaimState:
             claim = Claim(mark.claim, pool, mark.tenant, mark.key, mark.digest, mark.expires, mark.size)
             self.claims[mark.claim] = claim
             if mark.key:
-                self.keys[pool, mark.tenant, mark.key] = mark.claim
+                self.keys.setdefault(claim.key_of_tenant, {})[mark.claim] = None
         claim.uids.add(uid)
         claim.was_whole = claim.was_whole or len(claim.uids) >= claim.size
         self._date(claim)
         self.changed[mark.claim] = None
+        if claim.key:
+            self.keys_changed[claim.key_of_tenant] = None
         if uid not in self._counted:
             node = self.pods[uid].node
             self._count(claim.pool, claim.tenant, 1)
@@ -467,11 +479,13 @@ class ClaimState:
         claim.uids.discard(uid)
         self.changed[name] = None
         self._date(claim)
+        if claim.key:
+            self.keys_changed[claim.key_of_tenant] = None
         if not claim.uids:
             del self.claims[name]
             self.ended.add(name)
-            if self.keys.get((claim.pool, claim.tenant, claim.key)) == name:
-                del self.keys[claim.pool, claim.tenant, claim.key]
+            if claim.key:
+                self._forget_key(claim)
         pool, tenant, node = self._counted.pop(uid)
         self._count(pool, tenant, -1)
         if pool in self.pools:
@@ -482,6 +496,13 @@ class ClaimState:
         ends = [mark.expires for uid in claim.uids if (mark := self.pods[uid].mark) is not None]
         if ends:
             claim.expires = max(ends)
+
+    def _forget_key(self, claim: Claim) -> None:
+        key = claim.key_of_tenant
+        names = self.keys[key]
+        del names[claim.name]
+        if not names:
+            del self.keys[key]
 
     def hold(self, token: int, pool: PoolKey, tenant: str) -> None:
         """Count the pod of a new hold as one of the tenant's pods."""
@@ -537,5 +558,7 @@ class ClaimState:
         counted = Counter(self._presence.values())
         present = Counter({(key, each): n for key, found in self._present.items() for each, n in found.items() if n})
         assert counted == present, f"present {present}, counted {counted}"
+        keyed = {name: claim.key_of_tenant for name, claim in self.claims.items() if claim.key}
+        assert keyed == {name: key for key, names in self.keys.items() for name in names}
         marked = {pod.mark.claim for pod in self.pods.values() if pod.mark is not None}
         assert marked == set(self.claims), f"claims {set(self.claims)}, marked {marked}"

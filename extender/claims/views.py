@@ -170,7 +170,7 @@ def why_waits(pool: PoolState, pending: Pending, coming: int | None = None) -> s
 
 def claim(state: ClaimState, requests: Requests, name: str, now: float) -> ClaimView | None:
     """Return the claim at this moment; None if it does not exist, or has ended."""
-    pending = requests.pending.get(name)
+    pending = requests.find(name)
     if pending is not None:
         return _pending(state, pending, now)
     known = state.claims.get(name)

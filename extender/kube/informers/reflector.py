@@ -84,7 +84,8 @@ class Reflector(Generic[T]):
     `went_back` is called with a reason if the server insists on a version that is older than one it has shown before.
     With `in_loop`, watches are read in an event loop while there is one, and handlers are then called there.
     `most` returns how many bytes of memory, as `Resource.weigh` counts them, the records may take. `on_synced` is
-    called once, on the reflector's thread, when the first complete list has been delivered.
+    called once, on the reflector's thread, when the first complete list has been delivered; `on_listed` after every
+    one, before `on_synced`.
     """
 
     def __init__(
@@ -99,11 +100,13 @@ class Reflector(Generic[T]):
         in_loop: LoopReader | None = None,
         most: Callable[[], int] = unlimited,
         on_synced: Callable[[], None] = lambda: None,
+        on_listed: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
         self._api = api
         self._on_synced = on_synced
+        self._on_listed = on_listed
         self._resource = resource
         self._handlers = list(handlers)
         self._went_back = went_back
@@ -296,6 +299,7 @@ class Reflector(Generic[T]):
         self._deliver(self._store.replace(listed.objects, version=listed.version, unreadable=listed.unreadable_uids))
         self._resource.forget_others({obj.uid for obj in self._store.records()})
         self._progress.version = self._progress.told = listed.version
+        self._on_listed()
         if self.synced.is_set():
             self._stats.relists += 1
         else:

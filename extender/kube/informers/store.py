@@ -72,6 +72,8 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
 
     kind: ChangeKind
     obj: T
+    #: It was found by a list. A watch shows changes in the order in which they were written, a list does not.
+    is_listed: bool = False
 
 
 class Store(Generic[T]):
@@ -126,7 +128,7 @@ class Store(Generic[T]):
                 yield self._removed(key, known_now)
             elif known_now is not None and known_now.resource_version == obj.resource_version:
                 continue
-            yield self._put(key, obj)
+            yield self._put(key, obj, is_listed=True)
 
     def seen(self, obj: T) -> Iterator[Change[T]]:
         """Apply an ADDED or MODIFIED event."""
@@ -180,10 +182,10 @@ class Store(Generic[T]):
         """Whether the object may be newer than the known version."""
         return obj.resource_version != known and not older(obj.resource_version, than=known)
 
-    def _put(self, key: str, obj: T) -> Change[T]:
+    def _put(self, key: str, obj: T, *, is_listed: bool = False) -> Change[T]:
         before = self._replace(key, obj)
         self.weight += self._weigh(obj) - (self._weigh(before) if before is not None else 0)
-        return Change(ChangeKind.SEEN, obj)
+        return Change(ChangeKind.SEEN, obj, is_listed)
 
     def _replace(self, key: str, obj: T) -> T | None:
         """Store a record, and return the one before. A record that differs only in its version has the same weight."""

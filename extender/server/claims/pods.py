@@ -18,7 +18,7 @@ import msgspec
 
 from algorithm.decoding import DecodeError
 from extender.claims import podreader
-from extender.claims.events import ClaimEvent, PodGone, PodSeen, PoolsConfigured
+from extender.claims.events import ClaimEvent, PodGone, PodSeen, PodsListed, PoolsConfigured
 from extender.claims.records import Pool, WarmPod
 from extender.kube.client.api import ApiServer
 from extender.kube.informers.loop_reader import LoopReader
@@ -169,6 +169,7 @@ class PodInformers:
             in_loop=self._in_loop,
             most=partial(self._room, namespace),
             on_synced=partial(self._namespace_synced, namespace),
+            on_listed=lambda: self._handle(PodsListed(namespace)),
         )
         return informer
 
@@ -188,7 +189,8 @@ class PodInformers:
 
     def _changed(self, changes: list[Change[WarmPod]]) -> None:
         events: list[ClaimEvent] = [
-            PodSeen(change.obj) if change.kind is ChangeKind.SEEN else PodGone(change.obj.uid) for change in changes
+            PodSeen(each.obj, each.is_listed) if each.kind is ChangeKind.SEEN else PodGone(each.obj.uid)
+            for each in changes
         ]
         self._handle(*events)
         self._observe(changes)

@@ -90,7 +90,9 @@ class ClaimService:
         self._committer: Committer[_Report] = Committer(
             api, commands, report=self._report, most=settings.claims.concurrent_writes
         )
-        engine = ClaimEngine(epoch=time.time() - clock(), score=configured_score(settings.claims))
+        engine = ClaimEngine(
+            epoch=time.time() - clock(), score=configured_score(settings.claims), shares=settings.claims.share_pools
+        )
         hang = settings.server.hang_seconds
         self.runtime = ClaimRuntime(engine, self._committer.submit, clock=clock, hang=hang)
         self._watch_reader = LoopReader()

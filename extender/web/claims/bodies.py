@@ -240,6 +240,7 @@ _TEXTS = {
     ClaimCode.UNKNOWN_CLAIM: "there is no such claim",
     ClaimCode.NOT_YOURS: "this claim belongs to another tenant",
     ClaimCode.START_TIMEOUT: "the pod did not start in time",
+    ClaimCode.KEY_BUSY: "another claim with this key is not decided yet, or is being given back",
     ClaimCode.CLAIM_ENDED: "the claim's lease has expired, or it is being released",
 }
 

@@ -216,7 +216,7 @@ class ClaimHandlers:
             raise self._unknown(claim)
         if known is not None and known.answer is None and wait:
             await known.wait(wait)
-        body = self._view(claim, known)
+        body = self._view(_name(claim, known), known)
         if body is None:
             raise self._unknown(claim)
         return _json(200, body)
@@ -226,9 +226,11 @@ class ClaimHandlers:
         most = self._service.settings.longest_lease_seconds
         if wanted.lease_seconds > most:
             raise BadRequest(f"lease_seconds: expected at most {most:g}, got {wanted.lease_seconds:g}", "lease_seconds")
+        known = self._calls.find(claim)
+        claim = _name(claim, known)
         if self._find(claim) is None and self._runtime.look(lambda engine, _: claim in engine.state.ended):
             return _refusal(Answered(request="", code=ClaimCode.CLAIM_ENDED, claim=claim))
-        pool, _ = self._owner(claim, self._calls.find(claim))
+        pool, _ = self._owner(claim, known)
         caller = await self._callers.holder(request, pool.namespace, "update")
         event = RenewAsked(self._runtime.new_request(), claim, caller.tenant, wanted.lease_seconds)
         answer = await self._finished(event)
@@ -246,6 +248,7 @@ class ClaimHandlers:
         if caller.tenant is not None and caller.tenant != tenant:
             return _refusal(Answered(request="", code=ClaimCode.NOT_YOURS, claim=claim))
         has_waited = known is not None and known.answer is None
+        claim = _name(claim, known)
         answer = await self._finished(ReleaseAsked(self._runtime.new_request(), claim, caller.tenant))
         if answer.code is not ClaimCode.RELEASED:
             return _refusal(answer)
@@ -256,13 +259,15 @@ class ClaimHandlers:
     async def release_by_key(self, request: Request, pool: PoolKey, wanted: Keyed) -> Response:
         caller = await self._callers.claimant(request, pool.namespace, wanted.tenant, verb="delete")
         tenant = caller.tenant or ""
-        claim = self._runtime.look(lambda engine, _: engine.claim_with_key(pool, tenant, wanted.key))
-        if not claim:
+        claims = self._runtime.look(lambda engine, _: engine.claims_with_key(pool, tenant, wanted.key))
+        if not claims:
             raise self._unknown(f"with the key {wanted.key}")
-        answer = await self._finished(ReleaseAsked(self._runtime.new_request(), claim, tenant))
-        if answer.code is not ClaimCode.RELEASED:
-            return _refusal(answer)
-        return _json(200, _ended(claim, pool, tenant, "released", answer.code))
+        # The request that waits first: it would take pods again once the claim that it waits for has ended.
+        answers = [await self._finished(ReleaseAsked(self._runtime.new_request(), claim, tenant)) for claim in claims]
+        for answer in answers:
+            if answer.code is ClaimCode.RELEASED:
+                return _json(200, _ended(answer.claim, pool, tenant, "released", answer.code))
+        return _refusal(answers[0])
 
     async def _finished(self, event: ReleaseAsked | RenewAsked) -> Answered:
         """Return the answer. If the caller disconnects, the call continues, because it is about an existing claim."""
@@ -351,6 +356,12 @@ def _bad_body(error: ValidationError, model: type[BaseModel]) -> BadRequest:
         known, meant = ", ".join(model.model_fields), did_you_mean(similar(field, model.model_fields))
         text = f"there is no such field; there are: {known}. {meant}".rstrip()
     return BadRequest(f"{field}: {text}" if field else f"body: {text}", field or "body")
+
+
+def _name(claim: str, known: Queued | None) -> str:
+    """The claim that a request without a connection got: with a key, it can be another than the one it was told of."""
+    answer = known.answer if known is not None else None
+    return answer.claim if answer is not None and answer.code is ClaimCode.CLAIMED else claim
 
 
 def _ended(claim: str, pool: PoolKey, tenant: str, state: Any, code: ClaimCode | None) -> ClaimBody:

@@ -1,9 +1,10 @@
 """Claims in a cluster where anything happens in any order: late, lost and doubled answers, other servers, lag.
 
 The oracle is the cluster itself. Up to three servers serve the pool. A pod that is handed out is its claim's (checked
-at every answer). Each request has one answer. No pod is idle for the engine while somebody waits who could have it
-(`validate`, after every event). Once all has come to rest, no pods are claimed but those of granted claims, and nothing
-of a claim is left on an idle pod.
+at every answer). Where servers share pools, a key gets one claim as long as that stands, whichever servers are asked.
+Each request has one answer. No pod is idle for the engine while somebody waits who could have it (`validate`, after
+every event). Once all has come to rest, no pods are claimed but those of granted claims, and nothing of a claim is left
+on an idle pod.
 """
 
 import pytest
@@ -37,6 +38,8 @@ class ClaimsMachine(RuleBasedStateMachine):
         self.requests = 0
         self.asked = {}
         self.left = set()
+        #: The requests with a key.
+        self.keyed = []
         #: The server of each request.
         self.home = {}
         self.renewals = set()
@@ -49,10 +52,11 @@ class ClaimsMachine(RuleBasedStateMachine):
         window=st.sampled_from([1.0, 2.0, 64.0]),
         cap=st.sampled_from([0, 0, 3]),
         number=st.integers(0, 5),
-        servers=st.sampled_from([1, 1, 2, 3]),
+        servers=st.sampled_from([1, 1, 2, 2, 3]),
+        shares=st.sampled_from([True, True, False]),
     )
-    def start(self, mode, order, window, cap, number, servers):
-        self.world = World(mode, orphan_seconds=60.0)
+    def start(self, mode, order, window, cap, number, servers, shares):
+        self.world = World(mode, orphan_seconds=60.0, shares=shares)
         for index in range(number):
             self.world.add(node=NODES[index % 3], labels={"gpu": str(index % 2)})
         pool = self.world.pool(
@@ -90,27 +94,38 @@ class ClaimsMachine(RuleBasedStateMachine):
         on_empty=st.sampled_from([OnEmpty.WAIT, OnEmpty.WAIT, OnEmpty.FAIL, OnEmpty.COLD]),
     )
     def ask(self, tenant, count, gpu, priority, wait, lease, key, image, put, on_empty):
-        self.requests += 1
-        request = f"r{self.requests}"
         labels = {"gpu": gpu} if gpu else {}
         images = (("main", image),) if image and self.world.mode is Mode.RECYCLE else ()
-        digest = f"{count}{labels}{priority}{images}{put}"
-        self.asked[request] = count
+        asked = {
+            "tenant": tenant,
+            "count": count,
+            "labels": labels,
+            "priority": priority,
+            "wait_seconds": wait,
+            "lease_seconds": lease,
+            "key": key,
+            "digest": f"{count}{labels}{priority}{images}{put}",
+            "images": images,
+            "put": put,
+            "on_empty": on_empty if self.world.mode is Mode.DETACH else OnEmpty.WAIT,
+        }
+        if key:
+            self.keyed.append(asked)
+        self.ask_for(asked)
+
+    @precondition(lambda self: self.keyed)
+    @rule(data=st.data(), number=st.integers(0, 2))
+    def repeat(self, data, number):
+        """A request with a key is sent again, perhaps to another server."""
+        self.turn(number)
+        self.ask_for(data.draw(st.sampled_from(self.keyed[-3:])))
+
+    def ask_for(self, asked):
+        self.requests += 1
+        request = f"r{self.requests}"
+        self.asked[request] = asked["count"]
         self.home[request] = self.world
-        self.world.ask(
-            request,
-            tenant=tenant,
-            count=count,
-            labels=labels,
-            priority=priority,
-            wait_seconds=wait,
-            lease_seconds=lease,
-            key=key,
-            digest=digest,
-            images=images,
-            put=put,
-            on_empty=on_empty if self.world.mode is Mode.DETACH else OnEmpty.WAIT,
-        )
+        self.world.ask(request, **asked)
 
     def waiting(self):
         """The requests that this server has not answered."""
@@ -166,6 +181,10 @@ class ClaimsMachine(RuleBasedStateMachine):
     @rule(number=st.integers(1, 4))
     def observe(self, number):
         self.world.observe(number)
+
+    @rule()
+    def the_watch_breaks(self):
+        self.world.relist()
 
     @precondition(lambda self: self.world.watch)
     @rule()

@@ -23,6 +23,7 @@ from extender.claims.events import (
     NodeSeen,
     PodGone,
     PodSeen,
+    PodsListed,
     PoolsConfigured,
     ReleaseAsked,
     RenewAsked,
@@ -67,6 +68,8 @@ class World:
     writes: int = 0
     score: Score | None = None
     orphan_seconds: float = 3600.0
+    #: Whether other servers may serve the same pools.
+    shares: bool = False
     #: Whether the engine derives all it knows again after every event.
     validates: bool = True
     #: Of all servers of the cluster: the last version, pod and container; and those who watch.
@@ -76,6 +79,9 @@ class World:
     shortened: set[str] = field(default_factory=set)
     #: The servers that were asked to release each claim: the one that grants it may hear of that only afterwards.
     released: dict[str, list[World]] = field(default_factory=dict)
+    #: With `shares`: the tenant and key of each request, and the claims that were answered to requests with them.
+    keys: dict[str, tuple[str, str]] = field(default_factory=dict)
+    granted: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.watchers.append(self.watch)
@@ -84,18 +90,29 @@ class World:
         """Another server of the same cluster."""
         shared: dict[str, Any] = {"pods": self.pods, "numbers": self.numbers, "watchers": self.watchers}
         shared.update(shortened=self.shortened, released=self.released, orphan_seconds=self.orphan_seconds)
-        return World(self.mode, self.epoch, self.now, score=self.score, validates=self.validates, **shared)
+        shared.update(shares=self.shares, validates=self.validates, keys=self.keys, granted=self.granted)
+        return World(self.mode, self.epoch, self.now, score=self.score, **shared)
 
     def start(self, *pools: Pool, window: float = 64.0) -> World:
-        self.engine = ClaimEngine(epoch=self.epoch, window=window, score=self.score, orphan_seconds=self.orphan_seconds)
+        settings: dict[str, Any] = {"orphan_seconds": self.orphan_seconds, "shares": self.shares}
+        self.engine = ClaimEngine(epoch=self.epoch, window=window, score=self.score, **settings)
         self.tell(PoolsConfigured(pools or (self.pool(),)))
         for node in ("n1", "n2", "n3"):
             self.tell(NodeSeen(node, serves=True))
-        for uid in sorted(self.pods):
-            self.tell(PodSeen(podreader.convert(copy.deepcopy(self.pods[uid]))))
-        self.watch.clear()
+        self.relist()
         self.tell(Synced())
         return self
+
+    def relist(self) -> None:
+        """The watch broke: what it would have shown is not shown, and the pods are listed."""
+        known = sorted(self.engine.state.pods)
+        self.watch.clear()
+        for uid in known:
+            if uid not in self.pods:
+                self.tell(PodGone(uid))
+        for uid in sorted(self.pods):
+            self.tell(PodSeen(podreader.convert(copy.deepcopy(self.pods[uid])), is_listed=True))
+        self.tell(PodsListed("default"))
 
     def pool(self, **changes: Any) -> Pool:
         return Pool(
@@ -134,6 +151,8 @@ class World:
             ]
             ends = [mark.expires for mark in marks if mark is not None]  # somebody may have broken one
             assert not ends or max(ends) >= answer.expires
+        if answer.code is ClaimCode.CLAIMED and answer.request in self.keys:
+            self._check_key(answer)
         is_released_elsewhere = any(each is not self for each in self.released.get(answer.claim, ()))
         if answer.code is not ClaimCode.CLAIMED or is_released_elsewhere:
             return
@@ -143,6 +162,23 @@ class World:
                 assert obj["metadata"]["labels"].get(names.CLAIM_LABEL) == answer.claim, f"{answer.claim}: {obj}"
                 assert self.phase(pod.uid) in ("", Phase.RUNNING), f"{answer.claim}: {obj}"
 
+    def _check_key(self, answer: Answered) -> None:
+        """While a claim that was answered to a request with this key stands, no other one is."""
+        standing = self.standing()
+        granted = self.granted.setdefault(self.keys[answer.request], set())
+        granted.add(answer.claim)
+        both = granted & standing
+        assert both <= {answer.claim} or answer.claim not in standing, f"{answer}: {both} have its key"
+
+    def standing(self) -> set[str]:
+        """The claims that have pods at the API server which are not on their way back."""
+        found = set()
+        for uids in self.claimed().values():
+            for uid in uids:
+                mark = names.mark_of(self.pods[uid]["metadata"].get("annotations", {}))
+                found |= {mark.claim} if mark is not None else set()
+        return found
+
     def ask(self, request: str, **changes: Any) -> Answered | None:
         """Ask for pods that have `labels`, and `put` labels on them. Returns the answer if it came at once."""
         labels = changes.pop("labels", {})
@@ -150,6 +186,8 @@ class World:
         changes.setdefault("pool", POOL)
         changes.setdefault("claim", f"c-{request}")
         changes["labels"] = changes.pop("put", ())
+        if self.shares and changes.get("key"):
+            self.keys[request] = changes.get("tenant", ""), changes["key"]
         self.tell(ClaimAsked(request=request, demand=demand(labels), **changes))
         return self.answers.get(request)
 
@@ -186,6 +224,7 @@ class World:
             mark = names.mark_of(before["metadata"].get("annotations", {}))
             now = self.epoch + self.now
             is_over = mark is None or mark.expires <= now or (0 < mark.starts_by <= now)
+            is_over = is_over or (self.shares and bool(mark.key) and not mark.is_known)
             assert is_over or sent.outcome.kind is not OutcomeKind.DONE, f"it was renewed, and given back: {before}"
 
     def _carry_out(self, uid: str, method: str, body: Any, sent: Sent) -> None:

@@ -31,6 +31,11 @@ def seen(*things: Thing) -> list[Change[Thing]]:
     return [Change(ChangeKind.SEEN, thing) for thing in things]
 
 
+def listed(*things: Thing) -> list[Change[Thing]]:
+    """Seen in a list, which says nothing of their order."""
+    return [Change(ChangeKind.SEEN, thing, is_listed=True) for thing in things]
+
+
 def gone(*things: Thing) -> list[Change[Thing]]:
     return [Change(ChangeKind.GONE, thing) for thing in things]
 
@@ -64,7 +69,7 @@ def test_a_delete_that_overtook_its_add_wins() -> None:
 
 def test_what_is_as_old_as_the_last_list_is_known_already() -> None:
     known = store()
-    assert list(known.replace({"a": A2}, version="9", unreadable=())) == seen(A2)
+    assert list(known.replace({"a": A2}, version="9", unreadable=())) == listed(A2)
     assert list(known.seen(Thing("b", "u3", "8"))) == []
     assert list(known.seen(Thing("b", "u3", "9"))) == []
     assert list(known.seen(Thing("b", "u3", "10"))) == seen(Thing("b", "u3", "10"))
@@ -74,7 +79,7 @@ def test_what_a_list_brings_back_from_the_dead_lives() -> None:
     known = store()
     list(known.seen(A1))
     list(known.gone(A2))
-    assert list(known.replace({"a": A1}, version="1", unreadable=())) == seen(A1)
+    assert list(known.replace({"a": A1}, version="1", unreadable=())) == listed(A1)
     assert list(known.seen(A2)) == seen(A2)
 
 
@@ -100,7 +105,7 @@ def test_a_list_tells_every_version_that_was_not_known() -> None:
     """Something may have come and gone since the version before, and the receiver may have heard of it elsewhere."""
     known = Store[Thing](lambda thing: thing.name, same_name)
     list(known.seen(A1))
-    assert list(known.replace({"a": A2}, version="9", unreadable=())) == seen(A2)
+    assert list(known.replace({"a": A2}, version="9", unreadable=())) == listed(A2)
     assert list(known.replace({"a": A2}, version="10", unreadable=())) == []
 
 
@@ -122,7 +127,7 @@ def test_undo_takes_back_what_was_told_since_settle() -> None:
     list(known.seen(b))
     known.undo()
     assert known.records() == [A1]
-    assert list(known.replace({"a": OTHER, "b": b}, version="9", unreadable=())) == gone(A1) + seen(OTHER, b)
+    assert list(known.replace({"a": OTHER, "b": b}, version="9", unreadable=())) == gone(A1) + listed(OTHER, b)
 
 
 class Informed(RuleBasedStateMachine):
