@@ -17,6 +17,7 @@ from extender.claims import images
 from extender.claims.members import Members
 from extender.claims.records import ClaimMark, Phase, WarmPod
 from extender.claims.state import ClaimState
+from extender.claims.writes import names
 from extender.claims.writes.advance import AdvancePod, PodAdvanced
 from extender.claims.writes.look import LookAtPod, PodLooked
 from extender.core.deadlines import Deadlines
@@ -130,7 +131,7 @@ class AdvancingPods:
         if pod.leaving is not None:
             return pod.leaving
         assert pod.mark is not None
-        return images.running(pod.mark, pod)
+        return names.named_as(pod.claim_label, images.running(pod.mark, pod))
 
     # -- outcomes -------------------------------------------------------------------------------------------------
 

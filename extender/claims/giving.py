@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from extender.claims import images
 from extender.claims.records import Mode, Phase, PoolKey, WarmPod
 from extender.claims.state import ClaimState, Recent
+from extender.claims.writes import names
 from extender.claims.writes.give import GivePodBack, PodGivenBack
 from extender.claims.writes.look import LookAtPod, PodLooked
 from extender.core.deadlines import Deadlines
@@ -115,12 +116,13 @@ class GivingPods:
         changes = () if pod.mark is None else images.changes(pod, pod.mark.idle_images)
         mark = pod.mark if pod.mark is None or not changes else images.stopping(pod.mark, pod)
         pool = self._state.pools.get(PoolKey(pod.namespace, pod.mark.pool)) if pod.mark is not None else None
+        mark = None if mark is None else names.named_as(pod.claim_label, mark)
         return GivePodBack(
             token=giving.token,
             namespace=pod.namespace,
             name=pod.name,
             uid=pod.uid,
-            claim=giving.claim,
+            claim=pod.claim_label or giving.claim,
             # Without a mark, the pod's idle images are unknown, so it is deleted.
             recycle=pod.mark is not None and (pod.has_phase if pool is None else pool.pool.mode is Mode.RECYCLE),
             mark=mark,

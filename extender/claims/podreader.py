@@ -107,6 +107,8 @@ def _warm(pod: _Pod) -> WarmPod:
     labels, annotations = metadata.labels or {}, metadata.annotations or {}
     phase, label = labels.get(names.PHASE_LABEL, ""), labels.get(names.CLAIM_LABEL, "")
     mark = names.mark_of(annotations) if label else None
+    if mark is not None and mark.claim != label:
+        mark = None  # Waggle writes both at once: somebody has changed one of them
     is_leaving = phase == Phase.STOPPING
     is_ready = False
     for condition in status.conditions or ():

@@ -27,6 +27,7 @@ from extender.claims.codes import ClaimCode
 from extender.claims.events import Answered
 from extender.claims.records import WarmPod
 from extender.claims.state import Claim, ClaimState
+from extender.claims.writes import names
 from extender.claims.writes.look import LookAtPod, PodLooked
 from extender.claims.writes.renew import PodRenewed, RenewPod
 from extender.core.deadlines import Deadlines
@@ -143,7 +144,11 @@ class RenewingClaims:
                 name=pod.name,
                 uid=pod.uid,
                 before=pod.mark_text,
-                mark=msgspec.structs.replace(mark, expires=target, is_known=self._shares and bool(mark.key)),
+                mark=msgspec.structs.replace(
+                    names.named_as(pod.claim_label, mark),
+                    expires=target,
+                    is_known=self._shares and bool(mark.key),
+                ),
             )
         )
 

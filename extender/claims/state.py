@@ -269,6 +269,7 @@ class ClaimState:
     def see(self, pod: WarmPod) -> bool:
         """Store a version of a pod that the API server showed. Return False if the pod is deleted, or if this version
         or a newer one is known: the watch repeats the versions that answers to writes have shown."""
+        pod = self._in_its_namespace(pod)
         uid = pod.uid
         before = self.pods.get(uid)
         if before is None:
@@ -295,6 +296,15 @@ class ClaimState:
         if pod.mark is None or uid in self._offered:
             self.offer(uid)
         return True
+
+    def _in_its_namespace(self, pod: WarmPod) -> WarmPod:
+        """A claim has pods of one namespace. A mark with the name of a claim of another one is somebody's forgery: the
+        pod is in a claim of its own, which nobody has asked for and everybody may see."""
+        mark = pod.mark
+        known = self.claims.get(mark.claim) if mark is not None else None
+        if mark is None or known is None or known.pool.namespace == pod.namespace:
+            return pod
+        return msgspec.structs.replace(pod, mark=msgspec.structs.replace(mark, claim=f"{mark.claim}/{pod.namespace}"))
 
     def lose(self, uid: str) -> WarmPod | None:
         """Remove a pod that was deleted."""

@@ -27,6 +27,8 @@ SANDBOX_ANNOTATION = "e2b.dev/sandbox"
 JSON_PATCH = "application/json-patch+json"
 
 
+#: Characters of a mark that is read: what Waggle writes has a quarter of it at most.
+MOST_MARK = 128 * 1024
 _MARKS = msgspec.json.Decoder(ClaimMark)
 
 
@@ -39,9 +41,14 @@ def mark_of(annotations: Mapping[str, str]) -> ClaimMark | None:
     change it."""
     text = annotations.get(CLAIM_ANNOTATION, "")
     try:
-        return _MARKS.decode(text) if text else None
+        return _MARKS.decode(text) if 0 < len(text) <= MOST_MARK else None
     except msgspec.MsgspecError:
         return None
+
+
+def named_as(label: str, mark: ClaimMark) -> ClaimMark:
+    """Return the mark with the claim's name as it stands on the pod: `ClaimState.see` may know it by another one."""
+    return mark if mark.claim == label else msgspec.structs.replace(mark, claim=label)
 
 
 @lru_cache(maxsize=1024)  # nearly all patches use the same paths

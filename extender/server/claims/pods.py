@@ -27,12 +27,16 @@ from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Res
 _EVENT = msgspec.json.Decoder(podreader.PodEvent)
 #: Bytes that a record takes in addition to its texts, estimated.
 _RECORD = 900
+#: Bytes of memory for each character of a mark: the text, and what is decoded of it.
+_MARK = 4
 
 
 def weigh(pod: WarmPod) -> int:
     """Estimate the bytes of memory that a record takes."""
     texts = sum(len(name) + len(value) + 120 for name, value in pod.labels.items())
-    return _RECORD + texts + len(pod.sandbox) + (800 if pod.mark is not None else 0)
+    containers = sum(300 + len(each.name) + len(each.image) + len(each.running_image) for each in pod.containers)
+    marks = 800 + _MARK * len(pod.mark_text) if pod.mark is not None or pod.leaving is not None else 0
+    return _RECORD + texts + containers + marks + len(pod.sandbox)
 
 
 def _decode_event(line: bytes) -> tuple[str, WarmPod]:

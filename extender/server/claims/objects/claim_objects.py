@@ -43,7 +43,7 @@ from extender.server.claims.objects.claims import (
     pool_of,
 )
 from extender.server.claims.objects.pool_objects import is_first
-from extender.server.claims.objects.records import ClaimObject, claim_name
+from extender.server.claims.objects.records import ClaimObject, claim_name, object_of
 from extender.server.claims.objects.tracked import StandingClaims, Tracked
 from extender.server.claims.objects.writes import (
     ClaimWrite,
@@ -200,8 +200,11 @@ class ClaimObjects:
         own = tracked.own.claim if tracked.own is not None else ""
         decided = tracked.obj.status.claim if tracked.obj is not None else ""
         # The engine knows the answers to writes before the watch shows them.
+        if object_of(decided) != tracked.uid:
+            decided = ""  # somebody else has written this status: the claim is another object's, or nobody's
         names = sorted({*self._standing.of(tracked.uid), own, decided} - {""})
         is_ours, standing = self._runtime.look(partial(_read, uid=tracked.uid, names=names))
+        standing = [each for each in standing if each.pool.namespace == tracked.namespace]
         tracked.stood.update(each.name for each in standing)
         tracked.leaving &= {each.name for each in standing}
         obj = tracked.obj
@@ -216,8 +219,10 @@ class ClaimObjects:
                     wait = float(said)
                 elif default is not None:
                     wait = min(default, self._settings.longest_wait_seconds)
-            is_current = obj.status.claim in tracked.stood or not older(
-                self._around.version(obj.namespace), obj.resource_version
+            is_current = (
+                not decided
+                or decided in tracked.stood
+                or not older(self._around.version(obj.namespace), obj.resource_version)
             )
         return Facts(
             now=now,
