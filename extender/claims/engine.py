@@ -377,6 +377,11 @@ class ClaimEngine:
                 pool.supply.untrack(each)
         pool.supply.track(demand)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether no pod is being claimed or given back, as far as this server's own writes go."""
+        return not self.taking.in_flight and not self.giving.has_unsent
+
     def _caller_gone(self, event: CallerGone, _now: float) -> None:
         self.renewing.leave(event.request)
         pending = self.requests.leave(event.request)

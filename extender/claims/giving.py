@@ -76,6 +76,11 @@ class GivingPods:
         #: How many pods were given back because their lease expired.
         self.lapsed = 0
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether the write of a pod has not succeeded yet."""
+        return any(not each.is_left for each in self._givings.values())
+
     def is_giving(self, uid: str) -> bool:
         return uid in self._by_uid
 

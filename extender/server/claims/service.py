@@ -64,6 +64,8 @@ log = structlog.get_logger(__name__)
 _Report = ClaimEvent | ObjectWritten | scaling.Written
 #: Seconds for writes in flight to finish when the server stops.
 _LAST_WRITES = 5.0
+#: Seconds between two looks whether all pods are given back, when the server stops.
+_SETTLE_POLL = 0.01
 
 
 class ClaimService:
@@ -160,6 +162,7 @@ class ClaimService:
             return
         self._stopped.set()
         self.runtime.close()
+        self._settle()
         self.past.stop()
         if self.members is not None:
             self.members.stop()
@@ -172,6 +175,18 @@ class ClaimService:
         if self._own_nodes is not None:
             self._own_nodes.stop()
         self.runtime.stop()
+
+    def _settle(self) -> None:
+        """Wait until the pods of the requests that `close` has refused are given back, while the writes still go out.
+
+        A write that was in flight then has claimed a pod for a request that failed. No other server knows that, so the
+        pod would stay claimed until its lease expires.
+        """
+        end = time.monotonic() + _LAST_WRITES
+        while not self.runtime.loop.broken and time.monotonic() < end:
+            if self.runtime.look(lambda engine, _: engine.is_settled):
+                return
+            time.sleep(_SETTLE_POLL)
 
     def _make_members(self, settings: Settings, api: ApiServer) -> Membership:
         return Membership(

@@ -180,6 +180,19 @@ def test_whoever_waits_is_answered_when_the_server_goes_down() -> None:
         server.stop()
 
 
+@pytest.mark.parametrize("mode", ["detach", "recycle"])
+def test_a_write_that_is_in_flight_when_the_server_stops_leaves_nothing_claimed(mode: str) -> None:
+    with claim_world(pods=1, mode=mode) as world:
+        slow = world.cluster.faults.inject("delay", method="PATCH", path="/pods/", agent="waggle", seconds=0.5)
+        with ThreadPoolExecutor() as pool:
+            server = world.servers.pop()
+            answer = pool.submit(httpx.post, f"{server.handle.url}/v1/pools/default/warm/claims", timeout=30)
+            eventually(lambda: world.cluster.faults.fired(slow))
+            server.stop()
+            assert answer.result().json()["code"] == "ShuttingDown"
+        assert world.claimed() == {}
+
+
 def test_a_pod_is_created_for_a_claim_that_will_not_wait_for_a_warm_one() -> None:
     workload = {"name": "warm", "selector": {"pool": "warm"}, "workload": {"name": "warm"}}
     with claim_world(pods=1, pools=[workload]) as world:
