@@ -148,11 +148,11 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def _gang(self, pod: Pod, key: GangKey, minimum: int) -> Gang:
         """The gang with this record of the pod, which may be newer than the reported one."""
         known = self._state.gangs.gangs.get(key)
-        told = known.waiting.get(pod.uid) if known is not None else None
+        reported = known.waiting.get(pod.uid) if known is not None else None
         if (
             known is not None
-            and told is not None
-            and fingerprint_of(told, known.minimums[pod.uid]) == fingerprint_of(pod, minimum)
+            and reported is not None
+            and fingerprint_of(reported, known.minimums[pod.uid]) == fingerprint_of(pod, minimum)
         ):
             return known
         gang = known.copy() if known is not None else Gang(key)
@@ -191,9 +191,9 @@ class PackingAlgorithm(SchedulerAlgorithm):
             return room is not None and room.schedulable and trial.room_on(node, demand_of(pod.requests))
 
     def _refuse(self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase) -> Wait:
-        told = self._refusals.of(demand_of(pod.requests), offered.nodes)
-        dominant = self._dominant(pod, gang, offered, phase, [], 1) or told.shared or reason(Code.NO_NODE_FITS)
-        return _wait(dominant, told)
+        reasons = self._refusals.of(demand_of(pod.requests), offered.nodes)
+        dominant = self._dominant(pod, gang, offered, phase, [], 1) or reasons.shared or reason(Code.NO_NODE_FITS)
+        return _wait(dominant, reasons)
 
     def _dominant(
         self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase, gang_members: list[Member], needed: int
@@ -259,9 +259,9 @@ class PackingAlgorithm(SchedulerAlgorithm):
     def _refuse_gang(
         self, pod: Pod, gang: Gang, offered: OfferedNodes, phase: Phase, gang_members: list[Member], why: str
     ) -> ScheduleResult:
-        told = self._refusals.of(demand_of(pod.requests), offered.nodes)
+        reasons = self._refusals.of(demand_of(pod.requests), offered.nodes)
         dominant = self._dominant(pod, gang, offered, phase, gang_members, gang.minimum)
-        return _wait(dominant or reason(Code.GANG_DOES_NOT_FIT, gang=str(gang.key), detail=why), told)
+        return _wait(dominant or reason(Code.GANG_DOES_NOT_FIT, gang=str(gang.key), detail=why), reasons)
 
     # -- preemption -------------------------------------------------------------------------------------------
 
@@ -362,9 +362,9 @@ class PackingAlgorithm(SchedulerAlgorithm):
         self._fullness.validate()
 
 
-def _wait(dominant: Reason, told: NodeReasons) -> Wait:
+def _wait(dominant: Reason, reasons: NodeReasons) -> Wait:
     """The refusal. Single nodes get no reason of their own if all of them have the dominant reason."""
-    return Wait(dominant) if dominant == told.shared else Wait(dominant, told.by_node)
+    return Wait(dominant) if dominant == reasons.shared else Wait(dominant, reasons.by_node)
 
 
 def _resources(kind: Reason) -> list[str]:

@@ -19,11 +19,11 @@ from heapq import heapify, heappop, heappush
 
 from algorithm.model import CPU, MEMORY, fits
 from algorithm.packing.demand import Demand, pods_that_fit
-from algorithm.packing.index import Allowed, Entry, FreeIndex, FreeOf, Preference, Shape, shape_of
+from algorithm.packing.index import Allowed, FreeIndex, FreeOf, Preference, Shape, SortKey, shape_of
 
 #: Preference of the bucket and place in it, seats taken on the node by then, number of the source: the least is best.
-_Item = tuple[Preference, Entry, int, int]
-_Source = Iterator[tuple[Preference, Entry]]
+_Item = tuple[Preference, SortKey, int, int]
+_Source = Iterator[tuple[Preference, SortKey]]
 
 
 class BulkSearch:
@@ -70,9 +70,9 @@ class BulkSearch:
             self._enough[lead] -= not self._counts(left, lead, preference)
         if fits(self._demand, left):
             assert preference is not None, "a node that fits is in a bucket that fits"
-            entries = self._index.entries(name, left)
+            sort_keys = self._index.sort_keys(name, left)
             for lead, (heap, _) in self._frontiers.items():
-                heappush(heap, (preference, entries[lead == MEMORY], self.taken[name], -1))
+                heappush(heap, (preference, sort_keys[lead == MEMORY], self.taken[name], -1))
         return times
 
     def _pop(self, lead: str) -> _Item | None:
@@ -83,10 +83,10 @@ class BulkSearch:
         heap, sources = frontier
         while heap:
             item = heappop(heap)
-            _, entry, taken, source = item
+            _, sort_key, taken, source = item
             if source >= 0:
                 self._advance(heap, sources, source)
-            if self.taken.get(entry[-1], 0) == taken:
+            if self.taken.get(sort_key[-1], 0) == taken:
                 return item
         return None
 
@@ -94,7 +94,7 @@ class BulkSearch:
         heap: list[_Item] = []
         sources = self._few(lead) if self._names is not None else self._in_buckets(lead)
         touched = [
-            (preference, self._index.entries(name, left)[lead == MEMORY], self.taken[name], -1)
+            (preference, self._index.sort_keys(name, left)[lead == MEMORY], self.taken[name], -1)
             for name, left in self._left.items()
             if fits(self._demand, left) and (preference := self._preference(left)) is not None
         ]
@@ -114,13 +114,13 @@ class BulkSearch:
         buckets = self._index.fitting(self._demand)
         return [self._in_order(self._index.in_order(b, lead, self._least.get(lead, 0)), b.shape) for _, b in buckets]
 
-    def _in_order(self, entries: Iterator[Entry], shape: Shape) -> _Source:
+    def _in_order(self, sort_keys: Iterator[SortKey], shape: Shape) -> _Source:
         preference = self._of_shape(shape)
         assert preference is not None, "the bucket fits"
-        for entry in entries:
-            name = entry[-1]
+        for sort_key in sort_keys:
+            name = sort_key[-1]
             if name not in self._left and self._allowed(name) and fits(self._demand, self._free_of(name)):
-                yield preference, entry
+                yield preference, sort_key
 
     def _few(self, lead: str) -> list[_Source]:
         """One source for each node: they are in no order."""
@@ -129,7 +129,7 @@ class BulkSearch:
             free = self._free_of(name)
             preference = self._preference(free)
             if name not in self._left and preference is not None and fits(self._demand, free):
-                found.append(iter([(preference, self._index.entries(name, free)[lead == MEMORY])]))
+                found.append(iter([(preference, self._index.sort_keys(name, free)[lead == MEMORY])]))
         return found
 
     def _preference(self, free: Mapping[str, int]) -> Preference | None:

@@ -31,7 +31,7 @@ _FEW_NODES = 16
 
 FreeOf = Callable[[str], Mapping[str, int]]
 #: Leading amount, the other amount, pods, node name: all negated to spread, so that the first fitting one is best.
-Entry = tuple[int, int, int, str]
+SortKey = tuple[int, int, int, str]
 #: What is free of extended resources, rounded up above _EXACT, sorted by name.
 Shape = tuple[tuple[str, int], ...]
 Preference = tuple[Any, ...]
@@ -78,8 +78,8 @@ class Bucket:
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.most = dict(shape)
-        self.by_cpu: list[Entry] = []
-        self.by_memory: list[Entry] = []
+        self.by_cpu: list[SortKey] = []
+        self.by_memory: list[SortKey] = []
 
     def copy(self) -> Bucket:
         twin = Bucket(self.shape)
@@ -95,7 +95,7 @@ class FreeIndex:
         self._sign = -1 if spread else 1
         self._buckets: dict[Shape, Bucket] = {}
         #: The bucket of each node, and its places in both orders there.
-        self._places: Table[str, tuple[Shape, Entry, Entry]] = Table()
+        self._places: Table[str, tuple[Shape, SortKey, SortKey]] = Table()
 
     def tables(self) -> tuple[Table[Any, Any], ...]:
         """All that may be large, but for the orders, which are copied in no time."""
@@ -114,7 +114,7 @@ class FreeIndex:
         bucket = self._buckets.get(shape)
         if bucket is None:
             bucket = self._buckets[shape] = Bucket(shape)
-        by_cpu, by_memory = self.entries(name, free)
+        by_cpu, by_memory = self.sort_keys(name, free)
         insort(bucket.by_cpu, by_cpu)
         insort(bucket.by_memory, by_memory)
         self._places[name] = shape, by_cpu, by_memory
@@ -128,18 +128,18 @@ class FreeIndex:
         if not bucket.by_cpu:
             del self._buckets[shape]
 
-    def contents(self) -> dict[str, set[Entry]]:
-        """Everything that is indexed, for validation: entries by node name."""
-        found: dict[str, set[Entry]] = {}
+    def contents(self) -> dict[str, set[SortKey]]:
+        """Everything that is indexed, for validation: sort keys by node name."""
+        found: dict[str, set[SortKey]] = {}
         for bucket in self._buckets.values():
-            for entry in (*bucket.by_cpu, *bucket.by_memory):
-                found.setdefault(entry[-1], set()).add(entry)
-        assert found == {name: set(entries) for name, (_, *entries) in self._places.items()}, "places differ"
+            for sort_key in (*bucket.by_cpu, *bucket.by_memory):
+                found.setdefault(sort_key[-1], set()).add(sort_key)
+        assert found == {name: set(sort_keys) for name, (_, *sort_keys) in self._places.items()}, "places differ"
         return found
 
-    def expected(self, name: str, free: Mapping[str, int]) -> set[Entry]:
-        """The entries that `contents` must have for this node."""
-        return set(self.entries(name, free))
+    def expected(self, name: str, free: Mapping[str, int]) -> set[SortKey]:
+        """The sort keys that `contents` must have for this node."""
+        return set(self.sort_keys(name, free))
 
     def best(self, demand: Demand, allowed: Allowed, free_of: FreeOf) -> str | None:
         """The first allowed node, in order of preference, that has room for `demand`."""
@@ -151,7 +151,7 @@ class FreeIndex:
         least = amounts.get(lead, 0)
         for _, alike in groupby(buckets, key=_first_of_pair):
             firsts = [self._first(bucket, lead, least, demand, allowed, free_of) for _, bucket in alike]
-            found = [entry for entry in firsts if entry is not None]
+            found = [sort_key for sort_key in firsts if sort_key is not None]
             if found:
                 return min(found)[-1]
         return None
@@ -164,7 +164,7 @@ class FreeIndex:
             for lead, amount in ((CPU, dict(demand).get(CPU, 0)), (MEMORY, dict(demand).get(MEMORY, 0)))
         )
         ranked = [
-            (self._preference(Bucket(shape_of(free)), extended), self.entries(name, free)[cpu > memory])
+            (self._preference(Bucket(shape_of(free)), extended), self.sort_keys(name, free)[cpu > memory])
             for name, free in frees.items()
             if fits(demand, free)
         ]
@@ -176,14 +176,14 @@ class FreeIndex:
         amounts = dict(demand)
         lead = self._scarcer(buckets, amounts)
         for _, bucket in buckets:
-            for entry in self.in_order(bucket, lead, amounts.get(lead, 0)):
-                yield entry[-1]
+            for sort_key in self.in_order(bucket, lead, amounts.get(lead, 0)):
+                yield sort_key[-1]
 
     @property
     def spreads(self) -> bool:
         return self._sign < 0
 
-    def entries(self, name: str, free: Mapping[str, int]) -> tuple[Entry, Entry]:
+    def sort_keys(self, name: str, free: Mapping[str, int]) -> tuple[SortKey, SortKey]:
         """The node's places in the orders by cpu and by memory."""
         sign = self._sign
         cpu, memory, pods = sign * free.get(CPU, 0), sign * free.get(MEMORY, 0), sign * free.get(PODS, 0)
@@ -224,18 +224,18 @@ class FreeIndex:
             memory += len(self._range(bucket.by_memory, amounts.get(MEMORY, 0)))
         return cpu, memory
 
-    def in_order(self, bucket: Bucket, lead: str, least: int) -> Iterator[Entry]:
+    def in_order(self, bucket: Bucket, lead: str, least: int) -> Iterator[SortKey]:
         """The nodes of a bucket with at least `least` free of `lead`, in order; the index must not change meanwhile."""
-        entries = bucket.by_cpu if lead == CPU else bucket.by_memory
-        return map(entries.__getitem__, self._range(entries, least))
+        sort_keys = bucket.by_cpu if lead == CPU else bucket.by_memory
+        return map(sort_keys.__getitem__, self._range(sort_keys, least))
 
-    def _range(self, entries: list[Entry], least: int) -> range:
-        """Positions of the entries with at least `least` free of the leading resource."""
+    def _range(self, sort_keys: list[SortKey], least: int) -> range:
+        """Positions of the sort keys with at least `least` free of the leading resource."""
         if not least:  # an over-committed node also meets a demand of 0
-            return range(len(entries))
+            return range(len(sort_keys))
         if self._sign > 0:
-            return range(bisect_left(entries, (least,)), len(entries))
-        return range(bisect_left(entries, (1 - least,)))
+            return range(bisect_left(sort_keys, (least,)), len(sort_keys))
+        return range(bisect_left(sort_keys, (1 - least,)))
 
     def _first(
         self,
@@ -245,24 +245,24 @@ class FreeIndex:
         demand: Demand,
         allowed: Allowed,
         free_of: FreeOf,
-    ) -> Entry | None:
-        for entry in _usable(self.in_order(bucket, lead, least), allowed):
-            if fits(demand, free_of(entry[-1])):
-                return entry
+    ) -> SortKey | None:
+        for sort_key in _usable(self.in_order(bucket, lead, least), allowed):
+            if fits(demand, free_of(sort_key[-1])):
+                return sort_key
         return None
 
 
-def _usable(entries: Iterator[Entry], allowed: Allowed) -> Iterator[Entry]:
-    """The entries of allowed nodes. kube-scheduler offers all nodes, or a sample: then hundreds come before the first
+def _usable(sort_keys: Iterator[SortKey], allowed: Allowed) -> Iterator[SortKey]:
+    """The sort keys of allowed nodes. kube-scheduler offers all nodes, or a sample: then hundreds come before the first
     allowed one."""
-    for entry in islice(entries, _FEW_NODES):
-        if allowed(entry[-1]):
-            yield entry
+    for sort_key in islice(sort_keys, _FEW_NODES):
+        if allowed(sort_key[-1]):
+            yield sort_key
     check = None
-    for entry in entries:
+    for sort_key in sort_keys:
         check = check or allowed.check
-        if check(entry[-1]):
-            yield entry
+        if check(sort_key[-1]):
+            yield sort_key
 
 
 def shape_of(free: Mapping[str, int]) -> Shape:

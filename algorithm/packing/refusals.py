@@ -116,20 +116,20 @@ class Refusals:
         self._cluster = cluster
         self._refused = PerDemand(cluster, _look)
         #: The latest ones, by demand and number of offered nodes: a trial of one node does not replace those of all.
-        self._told: dict[tuple[Demand, int], NodeReasons] = {}
+        self._found: dict[tuple[Demand, int], NodeReasons] = {}
 
     def of(self, demand: Demand, offered: SuggestedNodes) -> NodeReasons:
         """Why these nodes have no room for `demand` now; those that have room are left out."""
         table = self._refused.table(demand)
         key = demand, len(offered)
-        known = self._told.pop(key, None)
+        known = self._found.pop(key, None)
         if known is None or known.names_changed != self._cluster.names_changed or not offered.are(known.offered):
             known = None
-        told = self._next(known, table) or self._read(table, offered)
-        if len(self._told) >= REMEMBERED:
-            del self._told[next(iter(self._told))]
-        self._told[key] = told
-        return told
+        reasons = self._next(known, table) or self._read(table, offered)
+        if len(self._found) >= REMEMBERED:
+            del self._found[next(iter(self._found))]
+        self._found[key] = reasons
+        return reasons
 
     def _read(self, table: Table[Reason], offered: SuggestedNodes) -> NodeReasons:
         found = list(map(table.found.get, offered))

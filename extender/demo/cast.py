@@ -137,8 +137,8 @@ class Cast:
         self._face = connect(ClusterSettings(server=self.url))
 
     def _start_waggle(self, port: int) -> None:
-        config, told = self.folder / "waggle.yaml", self.folder / "url"
-        told.unlink(missing_ok=True)
+        config, url_file = self.folder / "waggle.yaml", self.folder / "url"
+        url_file.unlink(missing_ok=True)
         section = self._sections.get("cluster", {})
         cluster = {"request_timeout_seconds": 5, **section, **self.waggle_cluster()}
         config.write_text(
@@ -151,15 +151,15 @@ class Cast:
                 }
             )
         )
-        arguments = ["extender.cli", "serve", "--config", str(config), "--url-file", str(told)]
+        arguments = ["extender.cli", "serve", "--config", str(config), "--url-file", str(url_file)]
         self._waggle = self._spawn("waggle", arguments)
         deadline = time.monotonic() + _PATIENCE
-        while not told.exists():
+        while not url_file.exists():
             self._waggle.check()
             if time.monotonic() > deadline:
                 raise CastError(f"Waggle did not serve within {_PATIENCE:g} s: {self._waggle.last_words()}")
             time.sleep(0.02)
-        self.url = told.read_text(encoding="utf-8")
+        self.url = url_file.read_text(encoding="utf-8")
 
     def waggle_cluster(self) -> Object:
         """How Waggle reaches the API server: fields of its configuration's `cluster`."""

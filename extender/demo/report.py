@@ -153,8 +153,8 @@ def show_farewell(console: Console, well: bool, outlook: Outlook, seconds: float
 
 def show_stay(console: Console, cast: Cast, outlook: Outlook) -> None:
     """Lines that work while the demo stays up."""
-    told = [item["name"] for item in outlook.waiting if item["reason"]["code"] != Code.NOT_ASKED]
-    waiting = min(told, default=min(outlook.pods))
+    asked = [item["name"] for item in outlook.waiting if item["reason"]["code"] != Code.NOT_ASKED]
+    waiting = min(asked, default=min(outlook.pods))
     waggle = own_command()
     console.print(f"\nThe nodes, and who waits and why, as a picture: [bold]{cast.url}/ui[/bold]", soft_wrap=True)
     lines = (

@@ -134,7 +134,7 @@ def _reach(api: ApiServer) -> tuple[Check, str]:
     """Whether the API server answers, and the version that it says it has."""
     try:
         response = api.request("GET", "/version", timeout=_TIMEOUT, most=bounds.SMALL_OBJECT)
-        told = msgspec.json.decode(response.body, type=dict[str, Any]) if response.ok else {}
+        answer = msgspec.json.decode(response.body, type=dict[str, Any]) if response.ok else {}
     except ApiError as error:
         todo = "is it the right address, and may this machine reach it? With a NetworkPolicy, its port has to be in it"
         return Check("API server", Status.FAIL, str(error), todo), ""
@@ -143,7 +143,7 @@ def _reach(api: ApiServer) -> tuple[Check, str]:
     if not response.ok:
         what = f"{api.endpoint.url} answers {response.status}: {response.message}"
         return Check("API server", Status.FAIL, what, "are the credentials of the kubeconfig or the token valid?"), ""
-    return Check("API server", Status.OK, f"{api.endpoint.url} answers"), str(told.get("gitVersion", ""))
+    return Check("API server", Status.OK, f"{api.endpoint.url} answers"), str(answer.get("gitVersion", ""))
 
 
 def _version(text: str) -> Check:
@@ -341,7 +341,7 @@ def _running(url: str) -> Check:
         return Check(name, Status.FAIL, str(error).replace("cluster.server", "--readyz"))
     try:
         response = api.request("GET", "/readyz", timeout=_TIMEOUT, most=bounds.SMALL_OBJECT)
-        told = msgspec.json.decode(response.body, type=dict[str, Any])
+        answer = msgspec.json.decode(response.body, type=dict[str, Any])
     except ApiError as error:
         return Check(name, Status.FAIL, str(error), "does it run? `waggle serve`, or kubectl -n waggle-system get pods")
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -349,8 +349,8 @@ def _running(url: str) -> Check:
     finally:
         api.close()
     if not response.ok:
-        return Check(name, Status.FAIL, f"{url}: {told.get('error', response.status)}")
-    detail = told.get("detail", "")
+        return Check(name, Status.FAIL, f"{url}: {answer.get('error', response.status)}")
+    detail = answer.get("detail", "")
     return Check(name, Status.WARN if detail else Status.OK, f"{url}: {detail or 'ready'}")
 
 

@@ -17,7 +17,7 @@ from algorithm.hived import HivedAlgorithm, HivedSettings
 from algorithm.hived.cells.fit import Room
 from algorithm.hived.formats.plainyaml import load
 from algorithm.hived.insight.diff import Change, compare, room
-from algorithm.hived.insight.outcomes import Outcome, Standing, outcomes
+from algorithm.hived.insight.outcomes import Outcome, QuotaStatus, outcomes
 from algorithm.registry import AlgorithmError, create
 from extender.logs.printable import printable
 from extender.operate.inventory import Inventory
@@ -137,9 +137,9 @@ def _summary(groups: Iterable[Outcome]) -> dict[str, int]:
 
 
 def _effect(outcome: Outcome) -> str:
-    if outcome.before is not outcome.after and outcome.after is Standing.UNCOVERED:
+    if outcome.before is not outcome.after and outcome.after is QuotaStatus.UNCOVERED:
         return "losesGuarantee"
-    if outcome.before is not outcome.after and outcome.after is Standing.GUARANTEED:
+    if outcome.before is not outcome.after and outcome.after is QuotaStatus.GUARANTEED:
         return "getsGuarantee"
     return "losesDevices" if outcome.lost else "other"
 

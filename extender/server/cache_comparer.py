@@ -127,8 +127,8 @@ class CacheComparer:
         with self._one_at_a_time:
             self._check_components()
             found = self._persisting()
-            told = self._heal(found)
-            self._judge(set(told).intersection(self._look().differences) if told else set())
+            healed = self._heal(found)
+            self._judge(set(healed).intersection(self._look().differences) if healed else set())
             self._runs += 1
             return found
 

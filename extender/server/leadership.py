@@ -122,18 +122,18 @@ class Leadership:
         self.end_term()
         self._elector.stop(note=self._last_words())
 
-    def standing(self) -> str:
+    def why_not_leading(self) -> str:
         """Return this replica's leader status as a text for display."""
-        standing = self._elector.standing
-        if standing.term:
-            return f"leads in term {standing.term}, and catches up with the API server"
-        said = f"the lease is held by {standing.holder}" if standing.holder else "nobody holds the lease"
-        return f"{said} ({standing.trouble})" if standing.trouble else said
+        status = self._elector.status
+        if status.term:
+            return f"leads in term {status.term}, and catches up with the API server"
+        said = f"the lease is held by {status.holder}" if status.holder else "nobody holds the lease"
+        return f"{said} ({status.trouble})" if status.trouble else said
 
     def metrics(self) -> list[Metric]:
-        standing = self._elector.standing
+        status = self._elector.status
         return [
-            Metric("waggle_leader", "gauge", "1 while this replica leads.", [({}, float(bool(standing.term)))]),
+            Metric("waggle_leader", "gauge", "1 while this replica leads.", [({}, float(bool(status.term)))]),
             Metric("waggle_terms_total", "counter", "Terms that began here.", [({}, float(self._terms))]),
         ]
 
@@ -148,12 +148,12 @@ class Leadership:
 
     # -- election callbacks ---------------------------------------------------------------------------------------
 
-    def _changed(self, standing: LeaderStatus) -> None:
+    def _changed(self, status: LeaderStatus) -> None:
         """Handle a change of the leader status. Runs on the lease's thread, which must renew in time: no slow work."""
-        before, self._term = self._term, standing.term
-        if before and before != standing.term:
+        before, self._term = self._term, status.term
+        if before and before != status.term:
             self._handle(TermEnded(before))
-        if standing.term and before != standing.term:
+        if status.term and before != status.term:
             self._terms += 1
             self._elected.set()
 
@@ -184,7 +184,7 @@ class Leadership:
         )
 
     def _knows_what_was_left(self, term: int) -> bool:
-        note = _Note.read(self._elector.standing.note)
+        note = _Note.read(self._elector.status.note)
         if note is None or note.term != term - 1:
             return False
         left = [(informer, note.versions.get(informer.name, "")) for informer in self._informers]
@@ -264,8 +264,8 @@ class _Note(NamedTuple):
 
 def own_namespace() -> str:
     """Return POD_NAMESPACE if it is set, else the namespace of the pod that this runs in; `default` outside a pod."""
-    if told := os.environ.get("POD_NAMESPACE", ""):
-        return told
+    if namespace := os.environ.get("POD_NAMESPACE", ""):
+        return namespace
     try:
         return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() or "default"
     except OSError:

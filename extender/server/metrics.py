@@ -58,21 +58,21 @@ _COUNTERS = {
 }
 
 
-class Standing(NamedTuple):
+class PodStatus(NamedTuple):
     """What metrics say of one pod: its state, and the code of its reason if it has no place ("" for none)."""
 
     state: State
     code: str
 
 
-def standing(pod_info: PodInfo, message: str) -> Standing:
+def pod_status(pod_info: PodInfo, message: str) -> PodStatus:
     """`message` is what kube-scheduler wrote on the pod, "" if nothing."""
     why = reason_of(pod_info, message) if pod_info.state in PENDING else None
-    return Standing(pod_info.state, why.code.value if why else "")
+    return PodStatus(pod_info.state, why.code.value if why else "")
 
 
 def metrics(
-    counts: Mapping[tuple[str, str], int], cache: Counts, pods: Sequence[Standing], *, faults: int
+    counts: Mapping[tuple[str, str], int], cache: Counts, pods: Sequence[PodStatus], *, faults: int
 ) -> list[Metric]:
     """Return the engine's metrics. `counts` are SchedulerStateMachine.counts, `faults` those of the algorithm."""
     return [
@@ -93,7 +93,7 @@ def metrics(
     ]
 
 
-def _pods_by_state_and_reason(pods: Sequence[Standing]) -> list[Metric]:
+def _pods_by_state_and_reason(pods: Sequence[PodStatus]) -> list[Metric]:
     states = Counter(each.state for each in pods)
     codes = Counter(each.code for each in pods if each.code)
     return [

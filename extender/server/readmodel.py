@@ -241,16 +241,16 @@ class ReadModel:
         try:
             with self._explaining:
                 with self._loop.paused():
-                    told = bounded(self._machine.driver.algorithm.explain(pod))
-                for sentence in self._loop.in_turns(told):
+                    explained = bounded(self._machine.driver.algorithm.explain(pod))
+                for sentence in self._loop.in_turns(explained):
                     advice += [sentence] if sentence else []
         except Exception as error:
             with self._loop.paused() as now:
                 return Verdict(fault=self._machine.driver.fault_book.raised("explain", error, now, pod))
         return Verdict(sentences=tuple(advice))
 
-    def _standing(self, pod_info: PodInfo, _now: float) -> metrics.Standing:
-        return metrics.standing(pod_info, self._messages(pod_info.uid))
+    def _pod_status(self, pod_info: PodInfo, _now: float) -> metrics.PodStatus:
+        return metrics.pod_status(pod_info, self._messages(pod_info.uid))
 
     def stats(self) -> list[Metric]:
         """Return all metrics for a scrape. Nouns follow kube-scheduler's own metrics.
@@ -271,7 +271,7 @@ class ReadModel:
             cache = self._machine.state.cache.counts()
             gauges = self._machine.driver.metrics()
             faults = self._machine.driver.faults
-        pods = self._each_pod(self._standing, patience=_PATIENCE)
+        pods = self._each_pod(self._pod_status, patience=_PATIENCE)
         shown = metrics.metrics(counts, cache, pods, faults=faults)
         return shown + [metrics.gauge(self._algorithm, each) for each in gauges]
 

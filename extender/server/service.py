@@ -163,7 +163,7 @@ class Service:
         self.runtime.add_readiness_warning(kept.readiness_warning)
         if self._leadership:
             self.runtime.model.add_gauges(self._leadership.metrics)
-            self.runtime.add_not_ready_reason(self._leadership.standing)
+            self.runtime.add_not_ready_reason(self._leadership.why_not_leading)
 
     def start(self) -> None:
         """Start all threads. Returns at once, before the first lists are complete."""

@@ -150,10 +150,10 @@ class _Copy:
         return (sentence for sentence in bounded(self._algorithm.explain(pod)) if sentence)
 
 
-def bounded(told: Iterable[str], clock: Callable[[], float] = time.monotonic) -> Iterator[str]:
+def bounded(explained: Iterable[str], clock: Callable[[], float] = time.monotonic) -> Iterator[str]:
     """What an algorithm explains, steps without a sentence ("") included, as far as the bounds allow."""
     end, number = clock() + EXPLAINING, 0
-    for sentence in told:
+    for sentence in explained:
         yield str(sentence)[:LONGEST_SENTENCE] if sentence else ""
         number += bool(sentence)
         if number == MOST_SENTENCES or clock() > end:

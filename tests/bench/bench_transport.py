@@ -111,7 +111,7 @@ def cpu_per_bind_of_pilot(port: int, at_once: int) -> float:
     def send() -> None:
         if left[0]:
             left[0] -= 1
-            connection = api.standing()
+            connection = api.idle_connection()
             assert connection is not None
             wires.send(connection, BIND, 10.0, ended, may_send=lambda: True)
 

@@ -16,7 +16,7 @@ from algorithm.hived.state.groups import Group
 _SHOWN = 8
 
 
-class Standing(StrEnum):
+class QuotaStatus(StrEnum):
     """By what right a group has its devices."""
 
     GUARANTEED = "guaranteed"
@@ -36,8 +36,8 @@ class Outcome:
     tenant: str
     priority: int
     pods: int
-    before: Standing
-    after: Standing
+    before: QuotaStatus
+    after: QuotaStatus
     lost: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     why: str = ""
@@ -62,11 +62,11 @@ class Outcome:
 
 
 _STORIES = {
-    (Standing.GUARANTEED, Standing.UNCOVERED): "goes on, but loses its guarantee",
-    (Standing.UNCOVERED, Standing.GUARANTEED): "gets its guarantee back",
-    (Standing.UNKNOWN, Standing.GUARANTEED): "is accounted for, with its guarantee",
-    (Standing.UNKNOWN, Standing.UNCOVERED): "is accounted for, without a guarantee",
-    (Standing.UNKNOWN, Standing.OPPORTUNISTIC): "is accounted for",
+    (QuotaStatus.GUARANTEED, QuotaStatus.UNCOVERED): "goes on, but loses its guarantee",
+    (QuotaStatus.UNCOVERED, QuotaStatus.GUARANTEED): "gets its guarantee back",
+    (QuotaStatus.UNKNOWN, QuotaStatus.GUARANTEED): "is accounted for, with its guarantee",
+    (QuotaStatus.UNKNOWN, QuotaStatus.UNCOVERED): "is accounted for, without a guarantee",
+    (QuotaStatus.UNKNOWN, QuotaStatus.OPPORTUNISTIC): "is accounted for",
 }
 
 
@@ -86,7 +86,7 @@ def _outcome(name: str, before: Group | None, after: Group | None, new: HivedClu
     # Devices differ only where some are not configured, which is rare; thousands of names need not be made.
     same = before is not None and after is not None and not (_has_holes(before) or _has_holes(after))
     had, has = ({}, {}) if same else (_devices(before), _devices(after))
-    was, becomes = _standing(before), _standing(after)
+    was, becomes = _quota_status(before), _quota_status(after)
     return Outcome(
         group=name,
         tenant=group.tenant,
@@ -96,16 +96,16 @@ def _outcome(name: str, before: Group | None, after: Group | None, new: HivedClu
         after=becomes,
         lost=tuple(device for device in had if device not in has),
         found=tuple(device for device in has if device not in had) if before is not None else (),
-        why=_why(group, new) if becomes is Standing.UNCOVERED and was is not becomes else "",
+        why=_why(group, new) if becomes is QuotaStatus.UNCOVERED and was is not becomes else "",
     )
 
 
-def _standing(group: Group | None) -> Standing:
+def _quota_status(group: Group | None) -> QuotaStatus:
     if group is None:
-        return Standing.UNKNOWN
+        return QuotaStatus.UNKNOWN
     if group.virtual is not None:
-        return Standing.GUARANTEED
-    return Standing.OPPORTUNISTIC if group.priority < 0 else Standing.UNCOVERED
+        return QuotaStatus.GUARANTEED
+    return QuotaStatus.OPPORTUNISTIC if group.priority < 0 else QuotaStatus.UNCOVERED
 
 
 def _why(group: Group, new: HivedCluster) -> str:

@@ -225,8 +225,10 @@ class Held(NamedTuple):
 
 def with_claim(places: Mapping[int, tuple[Place, ...]], said: Allocation) -> dict[int, tuple[Place, ...]]:
     """The places of a group, with the types of cells that another of its pods names, which was bound with quota."""
-    told = {(devices, each.node, each.indices): each for devices, pods in said.places for each in pods}
+    named = {(devices, each.node, each.indices): each for devices, pods in said.places for each in pods}
     return {
-        devices: tuple(each if any(each.types) else told.get((devices, each.node, each.indices), each) for each in pods)
+        devices: tuple(
+            each if any(each.types) else named.get((devices, each.node, each.indices), each) for each in pods
+        )
         for devices, pods in places.items()
     }

@@ -231,9 +231,9 @@ class Core:
 
     def _nominate(self, old: SchedPod | None, pod: SchedPod) -> None:
         """What the API server says counts, but a nomination that is not written yet is kept."""
-        told = pod.pod.nominated_node_name
-        if told or (old is not None and old.pod.nominated_node_name):
-            self.cluster.nominate(pod, told)
+        nominated = pod.pod.nominated_node_name
+        if nominated or (old is not None and old.pod.nominated_node_name):
+            self.cluster.nominate(pod, nominated)
 
     # -- attempts -----------------------------------------------------------------------------------------
 

@@ -409,7 +409,7 @@ class ApiServer:
             raise ValueError(f"{self.endpoint.url}: a header has more than one line")
         return head.encode("latin-1") + b"\r\n\r\n" + body
 
-    def standing(self) -> Connection | None:
+    def idle_connection(self) -> Connection | None:
         """An idle connection that can be reused, if there is one. Raises Unreachable if closed."""
         while (kept := self._pop_idle()) is not None:
             since, connection = kept
@@ -420,8 +420,8 @@ class ApiServer:
 
     def connection(self, timeout: float) -> tuple[Connection, bool]:
         """A connection to use, and whether it was used before. Raises Unreachable."""
-        if (standing := self.standing()) is not None:
-            return standing, True
+        if (idle := self.idle_connection()) is not None:
+            return idle, True
         try:
             return self.endpoint.open(timeout), False
         except (*_FAILURES, ValueError) as error:

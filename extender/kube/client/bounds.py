@@ -85,10 +85,10 @@ class Refusals:
         with self._lock:
             self._counts[bound] += 1
             self._latest[bound] = (now, what)
-            logged, told = self._logged.get(bound, (float("-inf"), 0))
+            logged, before = self._logged.get(bound, (float("-inf"), 0))
             if now - logged < _LOG_EVERY:
                 return
-            number = self._counts[bound] - told
+            number = self._counts[bound] - before
             self._logged[bound] = (now, self._counts[bound])
         log.warning("an answer of the API server was refused", bound=bound.value, error=what, times=number)
 

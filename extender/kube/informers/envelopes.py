@@ -172,7 +172,7 @@ def _object(raw: msgspec.Raw) -> _Object:
 def _deep_meta(obj: bytes) -> _Meta | None:
     try:
         known = deep.members(bytes(deep.members(obj)["metadata"]))
-        told = (b'"%s":%s' % (name.encode(), known[name]) for name in _IDENTITY if name in known)
-        return _metas.decode(b"{%s}" % b",".join(told))
+        members = (b'"%s":%s' % (name.encode(), known[name]) for name in _IDENTITY if name in known)
+        return _metas.decode(b"{%s}" % b",".join(members))
     except (*_FAILURES, RecursionError, KeyError):
         return None

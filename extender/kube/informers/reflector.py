@@ -181,7 +181,7 @@ class Reflector(Generic[T]):
     @property
     def version(self) -> str:
         """The resourceVersion up to which every change was delivered; "" before the first list."""
-        return self._progress.told
+        return self._progress.delivered
 
     def __len__(self) -> int:
         """Number of known objects."""
@@ -298,7 +298,7 @@ class Reflector(Generic[T]):
             self._went_back(f"list {self.path}: {why}")
         self._deliver(self._store.replace(listed.objects, version=listed.version, unreadable=listed.unreadable_uids))
         self._resource.forget_others({obj.uid for obj in self._store.records()})
-        self._progress.version = self._progress.told = listed.version
+        self._progress.version = self._progress.delivered = listed.version
         self._on_listed()
         if self.synced.is_set():
             self._stats.relists += 1
@@ -344,7 +344,7 @@ class Reflector(Generic[T]):
         def take(lines: Sequence[bytes]) -> None:
             self._heard = self._clock()
             self._deliver(change for line in lines for change in self._events.changes(line))
-            self._progress.told = self._progress.version
+            self._progress.delivered = self._progress.version
             exchange.extend(min(silence, end - self._clock()))
 
         try:

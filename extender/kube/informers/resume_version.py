@@ -10,13 +10,13 @@ _STALE_LISTS_REFUSED = 2
 
 
 class ResumeVersion:
-    """`version` is where the watch resumes, "" if a list is due. Up to `told`, every change was delivered."""
+    """`version` is where the watch resumes, "" if a list is due. Up to `delivered`, every change was delivered."""
 
     def __init__(self, path: str, stats: ReflectorStats) -> None:
         self._path = path
         self._stats = stats
         self.version = ""
-        self.told = ""
+        self.delivered = ""
         self._highest = ""
         self._refused = 0
 

@@ -1,6 +1,6 @@
 """Leader election by a Lease (coordination.k8s.io/v1): the thread that carries out the decisions of `election.py`.
 
-    Elector thread: look, take, renew, release --> changed(standing)     on that thread, must be quick
+    Elector thread: look, take, renew, release --> changed(status)     on that thread, must be quick
     any thread:     remaining(term) -----------> seconds for which this term surely lasts
 
 `remaining` is the fence. It reads a clock when it is called, so it is right even if the thread hangs in a call, or if
@@ -286,7 +286,7 @@ class Elector:
         self._exchange: Exchange | None = None
         self._leaving = False
         self._trouble = ""
-        self.standing = LeaderStatus()
+        self.status = LeaderStatus()
         self._thread = threading.Thread(target=self._run, name="waggle-lease", daemon=True)
 
     def start(self) -> None:
@@ -363,16 +363,16 @@ class Elector:
         elif not self._tenure.hold(election.term, election.deadline):
             election.lapse()
         note = election.note if election.term else ""
-        standing = LeaderStatus(election.term, bounds.cut(election.holder), self._trouble, note)
-        before, self.standing = self.standing, standing
-        if standing != before:
-            self._tell(before, standing)
+        status = LeaderStatus(election.term, bounds.cut(election.holder), self._trouble, note)
+        before, self.status = self.status, status
+        if status != before:
+            self._tell(before, status)
 
-    def _tell(self, before: LeaderStatus, standing: LeaderStatus) -> None:
-        if standing.term != before.term:
-            log.info("leads" if standing.term else "leads no more", term=standing.term or before.term)
+    def _tell(self, before: LeaderStatus, status: LeaderStatus) -> None:
+        if status.term != before.term:
+            log.info("leads" if status.term else "leads no more", term=status.term or before.term)
         try:
-            self._changed(standing)
+            self._changed(status)
         except Exception:
             log.exception("lease: a listener failed")
 

@@ -259,7 +259,7 @@ class Committer(Generic[EventT]):
         """Send the job, or find out that it cannot be sent. Returns False if only a thread that may block can do it."""
         request, term = job.command.request(), job.command.term
         try:
-            if (connection := self._api.standing()) is None:
+            if (connection := self._api.idle_connection()) is None:
                 return False
             self._wires.send(
                 connection,

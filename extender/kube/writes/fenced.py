@@ -32,10 +32,10 @@ class FencedApi:
         """Seconds to wait for the response."""
         return max(_LEAST_TIME, min(self._api.timeout, self._time_left(term)))
 
-    def standing(self) -> Connection | None:
+    def idle_connection(self) -> Connection | None:
         """An open connection for a request that can be sent at once, with credentials at hand; None otherwise. Raises
         Unreachable."""
-        return self._api.standing() if self._api.at_hand else None
+        return self._api.idle_connection() if self._api.at_hand else None
 
     def refused(self) -> None:
         """The server did not accept our credentials: have them read anew, which may block."""

@@ -12,11 +12,11 @@ from extender.scheduling.state.preemption_record import VictimProgress, written
 
 
 def evict(
-    preemption: Preemption, standing: Iterable[VictimProgress], policy: Policy, now: float, *, dry_run: bool
+    preemption: Preemption, remaining: Iterable[VictimProgress], policy: Policy, now: float, *, dry_run: bool
 ) -> list[Instruction]:
     """Return evictions, or their dry runs, of victims without one, and of those without an answer for too long."""
     out: list[Instruction] = []
-    for victim in standing:
+    for victim in remaining:
         done = victim.allowed if dry_run else victim.evicted
         if done or victim.retry_at > now:
             continue

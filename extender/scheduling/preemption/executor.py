@@ -189,34 +189,34 @@ class PreemptionExecutor:
 
     def _advance(self, preemption: Preemption, now: float) -> list[Instruction]:
         """Advance the preemption as far as possible, and set when it is due again."""
-        standing = [victim for victim in preemption.victims.values() if self.planner.stands(victim.victim)]
-        for victim in standing:
+        remaining = [victim for victim in preemption.victims.values() if self.planner.remains(victim.victim)]
+        for victim in remaining:
             self._look(victim, now)
         match preemption.stage:
-            case Stage.CHECKING if all(victim.allowed for victim in standing):
+            case Stage.CHECKING if all(victim.allowed for victim in remaining):
                 out = self._record(preemption, now)
             case Stage.CHECKING:
-                out = eviction_commands.evict(preemption, standing, self.policy, now, dry_run=True)
+                out = eviction_commands.evict(preemption, remaining, self.policy, now, dry_run=True)
             case Stage.RECORDING if preemption.members.keys() <= preemption.shown:
                 return self._confirm(preemption, now)
             case Stage.RECORDING:
                 out = eviction_commands.mark(preemption, self.policy, now)
-            case Stage.EVICTING if late := [victim for victim in standing if victim.stays_until <= now]:
+            case Stage.EVICTING if late := [victim for victim in remaining if victim.stays_until <= now]:
                 return self._refused(preemption, late, Code.VICTIM_STAYS, now)
-            case Stage.EVICTING if any(v.sent and not v.evicted and v.retry_at <= now for v in standing):
-                return self._evict_again(preemption, standing, now)
-            case Stage.EVICTING if standing:
-                out = eviction_commands.evict(preemption, standing, self.policy, now, dry_run=False)
+            case Stage.EVICTING if any(v.sent and not v.evicted and v.retry_at <= now for v in remaining):
+                return self._evict_again(preemption, remaining, now)
+            case Stage.EVICTING if remaining:
+                out = eviction_commands.evict(preemption, remaining, self.policy, now, dry_run=False)
             case Stage.EVICTING:
                 out = self._clear(preemption, now)
             case _:
                 out = []
-        self._look_again(preemption, standing)
+        self._look_again(preemption, remaining)
         return out
 
-    def _look_again(self, preemption: Preemption, standing: list[VictimProgress]) -> None:
+    def _look_again(self, preemption: Preemption, remaining: list[VictimProgress]) -> None:
         if not preemption.over:
-            self.outcomes.reviews.set(preemption.number, next_look(preemption, standing, self.policy))
+            self.outcomes.reviews.set(preemption.number, next_look(preemption, remaining, self.policy))
 
     def _look(self, victim: VictimProgress, now: float) -> None:
         """Mark a victim that is being deleted, by us or by others: it needs no eviction any more, only time."""
@@ -246,14 +246,14 @@ class PreemptionExecutor:
             victim.tries, victim.retry_at = 0, now
         return self._advance(preemption, now)
 
-    def _evict_again(self, preemption: Preemption, standing: list[VictimProgress], now: float) -> list[Instruction]:
+    def _evict_again(self, preemption: Preemption, remaining: list[VictimProgress], now: float) -> list[Instruction]:
         """Retry evictions after the first try. Much may have changed, so the plan is checked again first, and only
         victims that are still in the way are evicted."""
         result = self._verdict(preemption, once_more=True)
         if not isinstance(result, Preempt) or not self.planner.same(preemption.member_plans, preemption.leader, result):
             return self._take(preemption, result, now)
-        out = eviction_commands.evict(preemption, standing, self.policy, now, dry_run=False)
-        self._look_again(preemption, standing)
+        out = eviction_commands.evict(preemption, remaining, self.policy, now, dry_run=False)
+        self._look_again(preemption, remaining)
         return out
 
     def _clear(self, preemption: Preemption, now: float) -> list[Instruction]:
@@ -293,15 +293,15 @@ class PreemptionExecutor:
         self, preemption: Preemption, victim: VictimProgress, event: EvictFinished, now: float
     ) -> list[Instruction]:
         victim.allowed, victim.tries = True, 0
-        told: list[Instruction] = []
+        out: list[Instruction] = []
         if not event.dry_run:
             victim.goes(self.state.cache.pod(victim.uid), now, self.policy)
             preemption.eviction_started = True
         if not event.dry_run and event.outcome.kind is OutcomeKind.DONE:
             self.counts["victims", "evicted"] += 1
             why = reason(Code.PREEMPTED, preemptor=str(preemption.leader.key))
-            told.append(RecordEvent(victim.key.namespace, victim.key.name, victim.uid, why, warning=False))
-        return [*told, *self._advance(preemption, now)]
+            out.append(RecordEvent(victim.key.namespace, victim.key.name, victim.uid, why, warning=False))
+        return [*out, *self._advance(preemption, now)]
 
     def _refused(
         self, preemption: Preemption, victims: list[VictimProgress], code: Code, now: float
@@ -372,7 +372,7 @@ class PreemptionExecutor:
         """No victims are needed (any more). The preemptors keep cleared room, but not if victims were spared."""
         if preemption.stage is Stage.CLEARED:  # the room is there, but kube-scheduler did not offer it yet
             return []
-        if any(self.planner.stands(victim.victim) for victim in preemption.victims.values()):
+        if any(self.planner.remains(victim.victim) for victim in preemption.victims.values()):
             return self.outcomes.unneeded(preemption, now)
         out = self._clear(preemption, now)
         return [*out, *self._advance(preemption, now)]

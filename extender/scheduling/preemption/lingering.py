@@ -66,12 +66,12 @@ class Lingering:
         self._forget(now)
         if pod_info.state is not State.PREEMPTING or pod_info.preemption is not None:
             return []
-        standing = [victim for victim in pod_info.victims if self._planner.stands(victim)]
-        for victim in standing:
+        remaining = [victim for victim in pod_info.victims if self._planner.remains(victim)]
+        for victim in remaining:
             known = self._deadlines.get(victim.uid)
             if known is not None and not known.deleted and self._is_deleted(victim.uid):
                 self._deadlines[victim.uid] = known._replace(deleted=True)
-        late = [victim for victim in standing if victim.uid in self._uids or self._is_late(victim.uid, now)]
+        late = [victim for victim in remaining if victim.uid in self._uids or self._is_late(victim.uid, now)]
         self.add((victim.uid for victim in late), now)
         return late
 

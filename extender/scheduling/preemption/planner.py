@@ -79,7 +79,7 @@ class PreemptionPlanner:
             alive.append(victim)
         return tuple(alive)
 
-    def stands(self, victim: Victim) -> bool:
+    def remains(self, victim: Victim) -> bool:
         """Whether the victim still takes room on its node; a pod that was only proposed may be elsewhere by now."""
         pod = self.state.cache.pod(victim.uid)
         takes = self.state.cache.state(victim.uid) in (PodState.ADDED, PodState.ASSUMED)
@@ -90,12 +90,12 @@ class PreemptionPlanner:
         return {uid: pod_info for uid in plans if (pod_info := self.state.pods.get(uid)) is not None}
 
     def same(self, plans: Mapping[str, MemberPlan], leader: PodInfo, plan: Preempt) -> bool:
-        """Whether the plan equals what is left of these plans: the same standing victims and the same nodes.
+        """Whether the plan equals what is left of these plans: the same remaining victims and the same nodes.
 
         Which member of the gang a victim is assigned to does not matter.
         """
         new = member_plans(leader, plan)
-        left = {victim for member_plan in plans.values() for victim in member_plan.victims if self.stands(victim)}
+        left = {victim for member_plan in plans.values() for victim in member_plan.victims if self.remains(victim)}
         return left == {victim for member_plan in new for victim in member_plan.victims} and {
             uid: member_plan.node for uid, member_plan in plans.items()
         } == {member_plan.uid: member_plan.node for member_plan in new}

@@ -43,7 +43,7 @@ class PreemptionRecovery:
 
     def _leaves(self, victim: Victim) -> bool:
         pod = self.state.cache.pod(victim.uid)
-        return pod is None or pod.terminating or not self.executor.planner.stands(victim)
+        return pod is None or pod.terminating or not self.executor.planner.remains(victim)
 
     def _keep_room(self, found: _Found, now: float) -> None:
         """Keep the room for these pods, only if a victim is gone or leaving: otherwise there is no room yet to lose."""

@@ -99,8 +99,8 @@ def validate(state: SchedulingState) -> None:
     tokens = {pod_info.token for pod_info in state.pods if pod_info.token}
     assert tokens == {hold.token for hold in state.ledger.active()}, "ledger: a hold belongs to no pod"
     known = {pod_info.uid for pod_info in state.pods}
-    for name, told in (("allocated", state.driver.allocated), ("unallocated", state.driver.unallocated)):
-        gone = sorted(uid for uid in told.keys() - known if not state.driver.has_pending(uid))
+    for name, records in (("allocated", state.driver.allocated), ("unallocated", state.driver.unallocated)):
+        gone = sorted(uid for uid in records.keys() - known if not state.driver.has_pending(uid))
         assert not gone, f"algorithm: it knows {name} pods that have no record: {gone}"
     parked = (state.pods.get(uid) for uid in state.wait_index.waiting())
     lost = [str(pod_info.key) for pod_info in parked if pod_info is not None and not pod_info.requeuable]

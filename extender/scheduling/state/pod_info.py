@@ -57,7 +57,7 @@ class HistoryLine(NamedTuple):
     event: int
 
 
-class ToldRefusal(msgspec.Struct, frozen=True):
+class LastRefusal(msgspec.Struct, frozen=True):
     """A refusal, when the window began in which changes are counted, seconds, and how many there were.
 
     `is_held`: refusals of this window that differ are not passed on any more.
@@ -128,7 +128,7 @@ class PodInfo:
     requeuable: bool = False
     requeued_at: float = float("-inf")
     #: The refusal that kube-scheduler was given last (`verbs/steady.py`).
-    told: ToldRefusal | None = None
+    last_refusal: LastRefusal | None = None
     history: deque[HistoryLine] = field(default_factory=lambda: deque(maxlen=64))
 
     def __post_init__(self) -> None:

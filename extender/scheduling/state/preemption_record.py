@@ -7,7 +7,7 @@
        |  +------------------------+--------------------------------+---------------------+
        |    planned anew: a victim may not go, does not go, the cluster changed, the room was lost
        |
-     (after a restart: what stands on the preemptors, planned anew)
+     (after a restart: what remains on the preemptors, planned anew)
 
     any --> over: given up with a reason; not needed any more; the preemptors are gone
 
@@ -141,16 +141,16 @@ class PreemptionOf(Generic[PodT]):
         self.stale = False
 
 
-def next_look(preemption: PreemptionOf[PodT], standing: list[VictimProgress], policy: Policy) -> float:
-    """Return when the preemption is due if no event comes before. `standing` are the victims that still run."""
+def next_look(preemption: PreemptionOf[PodT], remaining: list[VictimProgress], policy: Policy) -> float:
+    """Return when the preemption is due if no event comes before. `remaining` are the victims that still run."""
     match preemption.stage:
         case Stage.CHECKING:
-            times = [victim.retry_at for victim in standing if not victim.allowed]
+            times = [victim.retry_at for victim in remaining if not victim.allowed]
             return min([*times, preemption.since + policy.patience])
         case Stage.RECORDING:
             return min(preemption.rewrite_at, preemption.since + policy.patience)
         case Stage.EVICTING:
-            return min((v.stays_until if v.evicted else v.retry_at for v in standing), default=float("inf"))
+            return min((v.stays_until if v.evicted else v.retry_at for v in remaining), default=float("inf"))
         case _:
             return preemption.since + policy.lease
 

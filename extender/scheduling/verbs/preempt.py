@@ -101,7 +101,7 @@ class PreemptHandler:
         if not pod_info.informed:
             pod_info.deferred = True
             return False
-        return not any(self.executor.planner.stands(victim) for victim in pod_info.victims)
+        return not any(self.executor.planner.remains(victim) for victim in pod_info.victims)
 
     def _carry_out(
         self, pod_info: PodInfo, plan: ScheduleResult, nodes: SuggestedNodes, now: float
@@ -202,8 +202,8 @@ class PreemptHandler:
         """
         if pod_info.state is not State.PREEMPTING or now >= pod_info.named_at + self.policy.limits.eviction_wait:
             return False
-        standing = [victim for victim in pod_info.victims if self.executor.planner.stands(victim)]
-        return bool(standing) and not any(victim.node in offered for victim in standing)
+        remaining = [victim for victim in pod_info.victims if self.executor.planner.remains(victim)]
+        return bool(remaining) and not any(victim.node in offered for victim in remaining)
 
     def _start_preempting(
         self, pod_info: PodInfo, result: Preempt, offered: dict[str, Candidate], now: float

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from extender.scheduling.events import FilterAnswer
 from extender.scheduling.faults import FaultBook
-from extender.scheduling.state.pod_info import PodInfo, ToldRefusal
+from extender.scheduling.state.pod_info import LastRefusal, PodInfo
 
 #: How often the text of one pod may change within one window, and the length of a window, seconds. Pods of a busy
 #: cluster are refused for another reason now and then, and must be told so.
@@ -38,28 +38,28 @@ class SteadyRefusals:
 
     def of(self, pod_info: PodInfo, answer: FilterAnswer, now: float) -> FilterAnswer:
         """Return this refusal; or the one that the pod was given last, if its refusals change too often."""
-        told = pod_info.told
-        if told is None or now - told.since >= WINDOW:
-            pod_info.told = ToldRefusal(answer, now)
+        last = pod_info.last_refusal
+        if last is None or now - last.since >= WINDOW:
+            pod_info.last_refusal = LastRefusal(answer, now)
             return answer
-        last = told.answer
-        if answer.reason == last.reason and (answer.nodes is last.nodes or answer.nodes == last.nodes):
+        before = last.answer
+        if answer.reason == before.reason and (answer.nodes is before.nodes or answer.nodes == before.nodes):
             return answer
-        if told.changes < MOST_CHANGES:
-            pod_info.told = ToldRefusal(answer, told.since, told.changes + 1)
+        if last.changes < MOST_CHANGES:
+            pod_info.last_refusal = LastRefusal(answer, last.since, last.changes + 1)
             return answer
         self._counts["unsteady", "held"] += 1
-        if not told.is_held:
-            pod_info.told = replace(told, is_held=True)
+        if not last.is_held:
+            pod_info.last_refusal = replace(last, is_held=True)
             self._faults.noticed(
                 "a reason keeps changing",
                 "schedule",
                 f"{MOST_CHANGES} texts within {WINDOW:g} s, kube-scheduler would try the pod again for each of them: "
-                f"{_shown(last)!r}, then {_shown(answer)!r}",
+                f"{_shown(before)!r}, then {_shown(answer)!r}",
                 now,
                 pod_info.pod,
             )
-        return replace(last, error=answer.error)
+        return replace(before, error=answer.error)
 
 
 def _shown(answer: FilterAnswer) -> str:

@@ -42,7 +42,7 @@ _USUAL_LOOK_SECONDS = 60.0
 #: Seconds between two log lines about the same refusal of the same address.
 _REFUSAL_PAUSE_SECONDS = 60.0
 #: Refusals that are remembered as logged; the log as a whole has limits of its own.
-_MOST_REFUSALS_TOLD = 256
+_MOST_REFUSALS_LOGGED = 256
 
 _Contents = dict[str, bytes]
 
@@ -76,7 +76,7 @@ class Certificates:
         self._ends: dict[str, datetime] = {}
         self._told = ""
         self._refusals: Counter[str] = Counter()
-        self._refusals_told: dict[tuple[str, str], float] = {}
+        self._refusals_logged_at: dict[tuple[str, str], float] = {}
         self._stopped = threading.Event()
 
     # -- TLS ------------------------------------------------------------------------------------------------------
@@ -216,11 +216,11 @@ class Certificates:
         """Count a handshake that failed. `reason` is OpenSSL's, or `timeout`. Called in the event loop: takes no
         lock."""
         self._refusals[reason] += 1
-        now, told = time.monotonic(), self._refusals_told.get((address, why), float("-inf"))
-        if now - told >= _REFUSAL_PAUSE_SECONDS:
-            if len(self._refusals_told) >= _MOST_REFUSALS_TOLD:
-                del self._refusals_told[next(iter(self._refusals_told))]
-            self._refusals_told[address, why] = now
+        now, logged_at = time.monotonic(), self._refusals_logged_at.get((address, why), float("-inf"))
+        if now - logged_at >= _REFUSAL_PAUSE_SECONDS:
+            if len(self._refusals_logged_at) >= _MOST_REFUSALS_LOGGED:
+                del self._refusals_logged_at[next(iter(self._refusals_logged_at))]
+            self._refusals_logged_at[address, why] = now
             log.warning("a caller was refused in the TLS handshake", why=why, address=address)
 
     # -- reports --------------------------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ class Served(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class Entry:
+class Connection:
     """One connection, from when it was accepted."""
 
     address: str
@@ -127,13 +127,13 @@ class Connections:
         #: Evictions by what the connection had been used for, one of USES.
         self.evicted: Counter[str] = Counter()
         #: Both in the order of arrival.
-        self._unfinished: dict[Entry, None] = {}
-        self._open: dict[Entry, None] = {}
+        self._unfinished: dict[Connection, None] = {}
+        self._open: dict[Connection, None] = {}
         self._unfinished_by_address: Counter[str] = Counter()
         #: Unfinished connections by address: those whose first message is not complete, and those whose handshake has
         #: not begun.
-        self._silent: Rounds[str, Entry] = Rounds()
-        self._queued: Rounds[str, Entry] = Rounds()
+        self._silent: Rounds[str, Connection] = Rounds()
+        self._queued: Rounds[str, Connection] = Rounds()
 
     def __len__(self) -> int:
         return len(self._unfinished) + len(self._open)
@@ -143,7 +143,7 @@ class Connections:
         """How many have sent nothing, or have not finished their TLS handshake."""
         return len(self._unfinished)
 
-    def open(self) -> list[Entry]:
+    def open(self) -> list[Connection]:
         """Connections that are served."""
         return list(self._open)
 
@@ -153,98 +153,98 @@ class Connections:
         """Whether a new connection is accepted only if another one is evicted."""
         return len(self) >= self.most
 
-    def evictable(self, now: float) -> list[Entry]:
+    def evictable(self, now: float) -> list[Connection]:
         """Connections of the least use, which may be evicted; empty if every one has an answer in progress."""
-        idle = [entry for entry in (*self._unfinished, *self._open) if not _is_busy(entry)]
-        at_fault = [entry for entry in idle if _is_unused(entry) and not _is_trusted(entry)]
+        idle = [connection for connection in (*self._unfinished, *self._open) if not _is_busy(connection)]
+        at_fault = [connection for connection in idle if _is_unused(connection) and not _is_trusted(connection)]
         if len(at_fault) <= self.most * _USELESS:
             # These are few: they may be new connections, which need a moment.
-            at_fault = self._of_who_has_most(now, [entry for entry in idle if _is_due(entry, now)])
-        at_fault = [entry for entry in at_fault if not _is_trusted(entry)] or at_fault
+            at_fault = self._of_who_has_most(now, [connection for connection in idle if _is_due(connection, now)])
+        at_fault = [connection for connection in at_fault if not _is_trusted(connection)] or at_fault
         if not at_fault:
             return []
-        [(heaviest, number)] = Counter(entry.address for entry in at_fault).most_common(1)
-        candidates = sorted((entry for entry in at_fault if entry.address == heaviest), key=_usefulness)
-        of_no_use = [entry for entry in candidates if _is_unused(entry)]
+        [(heaviest, number)] = Counter(connection.address for connection in at_fault).most_common(1)
+        candidates = sorted((connection for connection in at_fault if connection.address == heaviest), key=_usefulness)
+        of_no_use = [connection for connection in candidates if _is_unused(connection)]
         batch = max(1, int(self.most * _BATCH))
         return of_no_use[:batch] or candidates[: batch if number > self.most // 2 else 1]
 
-    def _of_who_has_most(self, now: float, at_fault: list[Entry]) -> list[Entry]:
+    def _of_who_has_most(self, now: float, at_fault: list[Connection]) -> list[Connection]:
         """Connections of the address that has more than half of all places, if there is one; answering ones as a last
         resort."""
         everyone = (*self._unfinished, *self._open)
-        [(address, number)] = Counter(entry.address for entry in everyone).most_common(1)
+        [(address, number)] = Counter(connection.address for connection in everyone).most_common(1)
         if number <= self.most // 2:
             return at_fault
-        theirs = [entry for entry in everyone if entry.address == address and _is_due(entry, now)]
+        theirs = [connection for connection in everyone if connection.address == address and _is_due(connection, now)]
         least = min(map(_protection, theirs), default=None)
-        return [entry for entry in theirs if _protection(entry) == least]
+        return [connection for connection in theirs if _protection(connection) == least]
 
-    def evict(self, entries: Iterable[Entry]) -> None:
+    def evict(self, connections: Iterable[Connection]) -> None:
         """End these connections to make room."""
-        for entry in list(entries):
-            self.evicted[_use(entry)] += 1
-            self.abort_all([entry])
+        for connection in list(connections):
+            self.evicted[_use(connection)] += 1
+            self.abort_all([connection])
 
-    def add(self, entry: Entry) -> None:
+    def add(self, connection: Connection) -> None:
         """Add a connection that was accepted."""
         if len(self._unfinished) >= self.most_unfinished:
             self.evict([self._oldest_unfinished()])
-        self._unfinished[entry] = None
-        self._unfinished_by_address[entry.address] += 1
-        self._silent.add(entry.address, entry)
+        self._unfinished[connection] = None
+        self._unfinished_by_address[connection.address] += 1
+        self._silent.add(connection.address, connection)
 
-    def hear(self, entry: Entry) -> None:
+    def hear(self, connection: Connection) -> None:
         """Record that the first message is complete."""
-        entry.heard = True
-        self._silent.discard(entry.address, entry)
-        self._queued.add(entry.address, entry)
+        connection.heard = True
+        self._silent.discard(connection.address, connection)
+        self._queued.add(connection.address, connection)
 
-    def start(self, entry: Entry) -> None:
+    def start(self, connection: Connection) -> None:
         """Record that the handshake begins."""
-        entry.started = True
-        self._queued.discard(entry.address, entry)
+        connection.started = True
+        self._queued.discard(connection.address, connection)
 
-    def finish(self, entry: Entry) -> None:
+    def finish(self, connection: Connection) -> None:
         """Record that the connection has begun: it is served from now on."""
-        self._drop_unfinished(entry)
-        self._open[entry] = None
+        self._drop_unfinished(connection)
+        self._open[connection] = None
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, connection: Connection) -> None:
         """Remove a connection that has ended. May be called again."""
-        self._drop_unfinished(entry)
-        self._open.pop(entry, None)
+        self._drop_unfinished(connection)
+        self._open.pop(connection, None)
 
-    def overdue(self, before: float) -> list[Entry]:
+    def overdue(self, before: float) -> list[Connection]:
         """Unfinished handshakes of connections that were accepted earlier than `before`."""
         found = []
-        for entry in self._unfinished:
-            if entry.since >= before:
+        for connection in self._unfinished:
+            if connection.since >= before:
                 break
-            found.append(entry)
+            found.append(connection)
         return found
 
-    def abort_all(self, entries: Iterable[Entry]) -> None:
-        for entry in list(entries):
-            self.remove(entry)
-            entry.abort()
+    def abort_all(self, connections: Iterable[Connection]) -> None:
+        for connection in list(connections):
+            self.remove(connection)
+            connection.abort()
 
     def abort_unfinished(self) -> None:
         """End all unfinished connections: the listener closes."""
         self.abort_all(self._unfinished)
 
-    def _drop_unfinished(self, entry: Entry) -> None:
-        if entry in self._unfinished:
-            del self._unfinished[entry]
-            self._unfinished_by_address[entry.address] -= 1
-            if not self._unfinished_by_address[entry.address]:
-                del self._unfinished_by_address[entry.address]
-            self._silent.discard(entry.address, entry)
-            self._queued.discard(entry.address, entry)
+    def _drop_unfinished(self, connection: Connection) -> None:
+        if connection in self._unfinished:
+            del self._unfinished[connection]
+            self._unfinished_by_address[connection.address] -= 1
+            if not self._unfinished_by_address[connection.address]:
+                del self._unfinished_by_address[connection.address]
+            self._silent.discard(connection.address, connection)
+            self._queued.discard(connection.address, connection)
 
     # -- choosing victims ----------------------------------------------------------------------------------------------
 
-    def _oldest_unfinished(self) -> Entry:
+    def _oldest_unfinished(self) -> Connection:
         """The oldest connection that waits for its first message, or that waits for its handshake to begin, whichever
         are more.
 
@@ -255,43 +255,43 @@ class Connections:
         return next(iter(waiting)) if waiting else next(each for each in self._unfinished if each.address == heaviest)
 
 
-def _is_unused(entry: Entry) -> bool:
-    return _completed(entry) == -math.inf
+def _is_unused(connection: Connection) -> bool:
+    return _completed(connection) == -math.inf
 
 
-def _is_due(entry: Entry, now: float) -> bool:
+def _is_due(connection: Connection, now: float) -> bool:
     """Whether it has had the time to be of use."""
-    return not _is_unused(entry) or entry.since < now - _GRACE_SECONDS
+    return not _is_unused(connection) or connection.since < now - _GRACE_SECONDS
 
 
-def _is_busy(entry: Entry) -> bool:
-    return entry.served is not None and entry.served.busy and not entry.served.has_backlog
+def _is_busy(connection: Connection) -> bool:
+    return connection.served is not None and connection.served.busy and not connection.served.has_backlog
 
 
-def _is_trusted(entry: Entry) -> bool:
-    return entry.served is not None and entry.served.trusted
+def _is_trusted(connection: Connection) -> bool:
+    return connection.served is not None and connection.served.trusted
 
 
-def _protection(entry: Entry) -> tuple[bool, bool]:
-    return _is_trusted(entry), _is_busy(entry)
+def _protection(connection: Connection) -> tuple[bool, bool]:
+    return _is_trusted(connection), _is_busy(connection)
 
 
-def _completed(entry: Entry) -> float:
-    return entry.served.last_completed if entry.served else -math.inf
+def _completed(connection: Connection) -> float:
+    return connection.served.last_completed if connection.served else -math.inf
 
 
-def _usefulness(entry: Entry) -> tuple[object, ...]:
+def _usefulness(connection: Connection) -> tuple[object, ...]:
     """Sort key: the least useful connection comes first."""
-    served = entry.served
+    served = connection.served
     has_backlog = served is not None and served.has_backlog
-    kind = (_is_trusted(entry), served is not None, not _is_unused(entry), not has_backlog)
-    return *kind, _completed(entry), entry.heard, entry.started, entry.since
+    kind = (_is_trusted(connection), served is not None, not _is_unused(connection), not has_backlog)
+    return *kind, _completed(connection), connection.heard, connection.started, connection.since
 
 
-def _use(entry: Entry) -> str:
-    if entry.served is None:
+def _use(connection: Connection) -> str:
+    if connection.served is None:
         return "beginning"
-    return "no_request" if _is_unused(entry) else "idle"
+    return "no_request" if _is_unused(connection) else "idle"
 
 
 def address_of(name: tuple[object, ...]) -> str:

@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
-from extender.web.http.connections import Connections, Entry, Served, address_of
+from extender.web.http.connections import Connection, Connections, Served, address_of
 
 _log = structlog.get_logger(__name__)
 
@@ -113,8 +113,8 @@ class Listener:
         self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._closed = False
-        self._queue: dict[Entry, socket.socket] = {}
-        self._under_way: dict[Entry, float] = {}
+        self._queue: dict[Connection, socket.socket] = {}
+        self._under_way: dict[Connection, float] = {}
         self._turn: asyncio.Handle | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         #: The event loop keeps no reference to its tasks.
@@ -178,55 +178,55 @@ class Listener:
 
     def _admit(self, accepted: socket.socket, name: tuple[object, ...]) -> None:
         accepted.setblocking(False)
-        entry = Entry(address_of(name), self._loop.time())
-        entry.give_up = partial(self._give_up_waiting, entry, accepted)
-        self.connections.add(entry)
+        connection = Connection(address_of(name), self._loop.time())
+        connection.give_up = partial(self._give_up_waiting, connection, accepted)
+        self.connections.add(connection)
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
-        self._look(entry, accepted, 0)
+        self._look(connection, accepted, 0)
 
-    def _look(self, entry: Entry, accepted: socket.socket, expected: int) -> None:
+    def _look(self, connection: Connection, accepted: socket.socket, expected: int) -> None:
         """Check whether the first message is complete. `expected`: bytes that woke this check, 0 if none did."""
         try:
             seen = accepted.recv(1 if self._tls is None else LARGEST_RECORD, socket.MSG_PEEK)
         except BlockingIOError:
-            self._wait_for(1, entry, accepted)
+            self._wait_for(1, connection, accepted)
             return
         except OSError:
             seen = b""
         missing = 0 if self._tls is None else bytes_until_whole(seen)
         if not seen or (missing and len(seen) < expected):
-            self._forget(entry, accepted)  # the peer has gone, or sends no more
+            self._forget(connection, accepted)  # the peer has gone, or sends no more
         elif missing:
-            self._wait_for(len(seen) + missing, entry, accepted)
+            self._wait_for(len(seen) + missing, connection, accepted)
         else:
-            self._line_up(entry, accepted)
+            self._line_up(connection, accepted)
 
-    def _wait_for(self, size: int, entry: Entry, accepted: socket.socket) -> None:
+    def _wait_for(self, size: int, connection: Connection, accepted: socket.socket) -> None:
         """Wait until so many bytes have arrived. A byte now and then costs nothing: the kernel counts."""
         if size > 1:
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
-        self._loop.add_reader(accepted.fileno(), self._heard, entry, accepted, size)
+        self._loop.add_reader(accepted.fileno(), self._heard, connection, accepted, size)
 
-    def _heard(self, entry: Entry, accepted: socket.socket, expected: int) -> None:
+    def _heard(self, connection: Connection, accepted: socket.socket, expected: int) -> None:
         """The bytes, or the end of the connection, have arrived."""
         self._loop.remove_reader(accepted.fileno())
-        self._look(entry, accepted, expected)
+        self._look(connection, accepted, expected)
 
-    def _line_up(self, entry: Entry, accepted: socket.socket) -> None:
+    def _line_up(self, connection: Connection, accepted: socket.socket) -> None:
         if self._tls is not None:
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-        self.connections.hear(entry)
-        self._queue[entry] = accepted
+        self.connections.hear(connection)
+        self._queue[connection] = accepted
         self._turn_soon()
 
-    def _forget(self, entry: Entry, accepted: socket.socket) -> None:
+    def _forget(self, connection: Connection, accepted: socket.socket) -> None:
         """The peer has gone: drop the connection."""
-        self.connections.remove(entry)
+        self.connections.remove(connection)
         accepted.close()
 
-    def _give_up_waiting(self, entry: Entry, accepted: socket.socket) -> None:
-        if self._queue.pop(entry, None) is None:
+    def _give_up_waiting(self, connection: Connection, accepted: socket.socket) -> None:
+        if self._queue.pop(connection, None) is None:
             self._loop.remove_reader(accepted.fileno())
         accepted.close()
 
@@ -234,10 +234,12 @@ class Listener:
         """End connections whose time to begin is over; handshakes under way end by themselves."""
         self._sweeper = None
         overdue = self.connections.overdue(self._loop.time() - BEGIN_SECONDS)
-        waiting = [entry for entry in overdue if entry not in self._under_way]
-        for entry in waiting:
+        waiting = [connection for connection in overdue if connection not in self._under_way]
+        for connection in waiting:
             if self._tls is not None:
-                self._tls.refused("timeout", f"no whole message was sent within {BEGIN_SECONDS:g} s", entry.address)
+                self._tls.refused(
+                    "timeout", f"no whole message was sent within {BEGIN_SECONDS:g} s", connection.address
+                )
         self.connections.abort_all(waiting)
         if self.connections.unfinished:
             self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
@@ -258,11 +260,11 @@ class Listener:
         self._turn_soon()
 
     def _end_a_slow_one(self) -> bool:
-        entry, since = next(iter(self._under_way.items()))
+        connection, since = next(iter(self._under_way.items()))
         if self._loop.time() - since < _PATIENCE:
             return False
-        self.connections.evict([entry])
-        self._under_way.pop(entry, None)
+        self.connections.evict([connection])
+        self._under_way.pop(connection, None)
         return True
 
     def _start_one(self) -> None:
@@ -271,27 +273,27 @@ class Listener:
         If connections arrive faster than they can be started, most end unserved. In the order of arrival all of them
         would: each would wait as long as there is room to wait, and be closed for a newer one just before its turn.
         """
-        entry = next(reversed(self._queue))
+        connection = next(reversed(self._queue))
         if self._under_way and len(self._queue) > 1:
             theirs = Counter(each.address for each in self._under_way)
-            entry = min(reversed(self._queue), key=lambda each: theirs[each.address])
-        accepted = self._queue.pop(entry)
-        self.connections.start(entry)
-        self._under_way[entry] = self._loop.time()
+            connection = min(reversed(self._queue), key=lambda each: theirs[each.address])
+        accepted = self._queue.pop(connection)
+        self.connections.start(connection)
+        self._under_way[connection] = self._loop.time()
         if self._tls is None:
-            entry.give_up = None  # before it is handed over, `given_up` is checked
-            task = self._start_task(self._serve_plain(entry, accepted))
+            connection.give_up = None  # before it is handed over, `given_up` is checked
+            task = self._start_task(self._serve_plain(connection, accepted))
         else:
-            task = self._start_task(self._shake_hands(entry, accepted, self._tls, self._tls.current))
+            task = self._start_task(self._shake_hands(connection, accepted, self._tls, self._tls.current))
             # Once the event loop has taken the socket over, a cancelled task waits until the loop has closed it.
             task.add_done_callback(lambda ended: accepted.close() if ended.cancelled() else None)
-            entry.give_up = task.cancel
-        task.add_done_callback(lambda _task: self._started(entry))
+            connection.give_up = task.cancel
+        task.add_done_callback(lambda _task: self._started(connection))
 
-    def _started(self, entry: Entry) -> None:
-        self._under_way.pop(entry, None)
-        if entry.served is None:
-            self.connections.remove(entry)
+    def _started(self, connection: Connection) -> None:
+        self._under_way.pop(connection, None)
+        if connection.served is None:
+            self.connections.remove(connection)
         self._turn_soon()
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -305,63 +307,67 @@ class Listener:
         if not task.cancelled() and (error := task.exception()):
             _log.error("a connection failed", exc_info=error)
 
-    async def _serve_plain(self, entry: Entry, accepted: socket.socket) -> None:
-        if entry.given_up:
+    async def _serve_plain(self, connection: Connection, accepted: socket.socket) -> None:
+        if connection.given_up:
             accepted.close()
             return
         with suppress(OSError):
             await self._loop.connect_accepted_socket(
-                lambda: _Newcomer(lambda transport: self._hand_over(entry, Caller(_name(transport)), transport)),
+                lambda: _Newcomer(lambda transport: self._hand_over(connection, Caller(_name(transport)), transport)),
                 accepted,
             )
 
-    def _hand_over(self, entry: Entry, caller: Caller, transport: asyncio.Transport) -> None:
-        if entry.given_up:
+    def _hand_over(self, connection: Connection, caller: Caller, transport: asyncio.Transport) -> None:
+        if connection.given_up:
             transport.abort()
             return
-        entry.served = served = self._serve(caller, partial(self._lost, entry))
-        self.connections.finish(entry)
+        connection.served = served = self._serve(caller, partial(self._lost, connection))
+        self.connections.finish(connection)
         transport.set_protocol(served)  # type: ignore[arg-type]
         served.connection_made(transport)
 
-    def _lost(self, entry: Entry) -> None:
-        """A served connection has ended. It and its entry must not hold each other: only the garbage collector would
-        find them."""
-        self.connections.remove(entry)
-        entry.served = entry.give_up = None
+    def _lost(self, connection: Connection) -> None:
+        """A served connection has ended. Its protocol and its record must not hold each other: only the garbage
+        collector would find them."""
+        self.connections.remove(connection)
+        connection.served = connection.give_up = None
 
     # -- TLS ----------------------------------------------------------------------------------------------------------
 
-    async def _shake_hands(self, entry: Entry, accepted: socket.socket, tls: Tls, context: ssl.SSLContext) -> None:
+    async def _shake_hands(
+        self, connection: Connection, accepted: socket.socket, tls: Tls, context: ssl.SSLContext
+    ) -> None:
         """Do the TLS handshake. A failure is counted with its reason."""
-        left = max(entry.since + BEGIN_SECONDS - self._loop.time(), 0.1)
-        newcomer = _Newcomer(partial(self._made, entry, context, accepted))
+        left = max(connection.since + BEGIN_SECONDS - self._loop.time(), 0.1)
+        newcomer = _Newcomer(partial(self._made, connection, context, accepted))
         try:
             await self._loop.connect_accepted_socket(
                 lambda: newcomer, accepted, ssl=context, ssl_handshake_timeout=left
             )
         except ssl.SSLError as error:
             reason = (error.reason or "other").lower()
-            tls.refused(reason, getattr(error, "verify_message", "") or reason, entry.address)
+            tls.refused(reason, getattr(error, "verify_message", "") or reason, connection.address)
         except ConnectionAbortedError:
-            tls.refused("timeout", f"not finished within {BEGIN_SECONDS:g} s", entry.address)
+            tls.refused("timeout", f"not finished within {BEGIN_SECONDS:g} s", connection.address)
         except OSError:
             pass  # the peer has gone
         except ValueError as error:
-            tls.refused("unreadable_certificate", f"the client's certificate cannot be read: {error}", entry.address)
+            tls.refused(
+                "unreadable_certificate", f"the client's certificate cannot be read: {error}", connection.address
+            )
 
     def _made(
-        self, entry: Entry, context: ssl.SSLContext, accepted: socket.socket, transport: asyncio.Transport
+        self, connection: Connection, context: ssl.SSLContext, accepted: socket.socket, transport: asyncio.Transport
     ) -> None:
         """The handshake is complete, and no data after it has been read."""
         _acknowledge(accepted)
         secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
         certificate = transport.get_extra_info("peercert") or {}
         caller = Caller(_name(transport), secured.selected_alpn_protocol() == "h2", certificate)
-        entry.certificate = secured.getpeercert(binary_form=True) or b""
-        self._hand_over(entry, caller, transport)
+        connection.certificate = secured.getpeercert(binary_form=True) or b""
+        self._hand_over(connection, caller, transport)
         if self._tls is not None and context is not self._tls.current:
-            self._renew([entry])
+            self._renew([connection])
 
     # -- renewed certificates -----------------------------------------------------------------------------------------
 
@@ -369,22 +375,22 @@ class Listener:
         """Other certificates are in use from now on: make connected clients reconnect."""
         self._renew(self.connections.open())
 
-    def _renew(self, entries: list[Entry]) -> None:
+    def _renew(self, connections: list[Connection]) -> None:
         """End connections after their next answer; and soon, whatever is in progress, if the new files do not admit the
         client."""
-        for entry in entries:
-            if entry.served is not None:
-                entry.served.renew()
-        self._start_task(self._end_withdrawn(entries))
+        for connection in connections:
+            if connection.served is not None:
+                connection.served.renew()
+        self._start_task(self._end_withdrawn(connections))
 
-    async def _end_withdrawn(self, entries: list[Entry]) -> None:
+    async def _end_withdrawn(self, connections: list[Connection]) -> None:
         assert self._tls is not None
         until = self._loop.time() + WITHDRAWN_SECONDS
-        shown = {entry.certificate for entry in entries if entry.certificate}
+        shown = {connection.certificate for connection in connections if connection.certificate}
         withdrawn = await self._loop.run_in_executor(None, self._tls.withdrawn, shown) if shown else set()
-        out = [entry for entry in entries if entry.certificate in withdrawn]
+        out = [connection for connection in connections if connection.certificate in withdrawn]
         if out:
-            addresses = sorted({entry.address for entry in out})[:10]
+            addresses = sorted({connection.address for connection in out})[:10]
             _log.warning("clients were let in by an authority that is not trusted any more", addresses=addresses)
             await asyncio.sleep(until - self._loop.time())
             self.connections.abort_all(out)

@@ -15,7 +15,7 @@ _log = structlog.get_logger(__name__)
 #: Seconds between two log lines about the same refusal.
 _LOG_SECONDS: Final = 600.0
 #: Refused clients that are remembered as logged; the log as a whole has limits of its own.
-_MOST_TOLD: Final = 256
+_MOST_LOGGED: Final = 256
 _REASONS: Final = ("host", "origin", "page_clients", "site", "verb_clients")
 
 
@@ -24,15 +24,15 @@ class Refusals:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter(dict.fromkeys(_REASONS, 0))
-        self._told: dict[tuple[str, str], float] = {}
+        self._logged_at: dict[tuple[str, str], float] = {}
 
     def add(self, reason: str, who: str, address: str) -> None:
         self._counts[reason] += 1
-        now, told = time.monotonic(), self._told.get((reason, who), float("-inf"))
-        if now - told >= _LOG_SECONDS:
-            if len(self._told) >= _MOST_TOLD:
-                del self._told[next(iter(self._told))]
-            self._told[reason, who] = now
+        now, logged_at = time.monotonic(), self._logged_at.get((reason, who), float("-inf"))
+        if now - logged_at >= _LOG_SECONDS:
+            if len(self._logged_at) >= _MOST_LOGGED:
+                del self._logged_at[next(iter(self._logged_at))]
+            self._logged_at[reason, who] = now
             _log.warning("a request was refused", reason=reason, who=who, address=address)
 
     def metrics(self) -> list[Metric]:

@@ -37,8 +37,8 @@ def waiting_pieces(pods: Iterable[PodView]) -> list[bytes]:
 def _name(pod: PodView) -> str:
     """The name of the group as the reason gives it (only an algorithm knows its groups), else the pod's gang, else the
     pod."""
-    told = {} if pod.reason is None else dict(pod.reason.params)
-    return told.get("group") or told.get("gang") or pod.gang or pod.name
+    params = {} if pod.reason is None else dict(pod.reason.params)
+    return params.get("group") or params.get("gang") or pod.gang or pod.name
 
 
 def _group(namespace: str, name: str, members: Sequence[PodView]) -> dict[str, Any]:

@@ -181,11 +181,11 @@ def _encode_alike(result: _FilterResult, names: list[str], why: Reason) -> bytes
     between = b'","'
     # Without a comma in a name, these bytes occur only between the end of one name and the beginning of the next.
     is_plain = listed.count(b",") < len(names) and between not in text
-    told = msgspec.Raw(b"{%s:%s}" % (listed[1:-1], text)) if is_plain else dict.fromkeys(names, why.text)
+    by_node = msgspec.Raw(b"{%s:%s}" % (listed[1:-1], text)) if is_plain else dict.fromkeys(names, why.text)
     if why.preemptible:
-        result.failed_nodes = told
+        result.failed_nodes = by_node
     else:
-        result.failed_and_unresolvable_nodes = told
+        result.failed_and_unresolvable_nodes = by_node
     encoded = _encode(result)
     return encoded.replace(between, b'":%s,"' % text) if is_plain else encoded
 
@@ -197,11 +197,11 @@ def _texts(
     # Few reasons stand for many nodes: their texts are made once.
     why_of = reasons.get
     texts = {why: why.text for why in {shared, *reasons.values()}}
-    told = {name: texts[why_of(name, shared)] for name in names}
+    by_node = {name: texts[why_of(name, shared)] for name in names}
     if all(why.preemptible for why in texts):
-        return told, {}
-    failed = {name: text for name, text in told.items() if why_of(name, shared).preemptible}
-    return failed, {name: text for name, text in told.items() if name not in failed}
+        return by_node, {}
+    failed = {name: text for name, text in by_node.items() if why_of(name, shared).preemptible}
+    return failed, {name: text for name, text in by_node.items() if name not in failed}
 
 
 # -- the other verbs ------------------------------------------------------------------------------------------

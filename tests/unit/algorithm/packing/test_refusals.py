@@ -106,4 +106,4 @@ def test_no_more_than_so_many_are_remembered(kinds):
     refused = Refusals(cluster_of(node("a", gpu=2)))
     for gpus in range(kinds):
         refused.of(demand_of(pod("x", gpu=gpus + 3).requests), SuggestedNodes(["a"]))
-    assert len(refused._told) == min(kinds, refusals.REMEMBERED)
+    assert len(refused._found) == min(kinds, refusals.REMEMBERED)

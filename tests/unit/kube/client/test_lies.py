@@ -68,7 +68,7 @@ def ask(request: pytest.FixtureRequest, server: ScriptedServer, api: ApiServer) 
 
     def send(seconds: float) -> Response | Interrupted:
         assert api.request("GET", "/warm").ok
-        connection = api.standing()
+        connection = api.idle_connection()
         assert connection is not None
         wires.send(connection, ASKED, seconds, told.append, may_send=lambda: True)
         while not told:

@@ -39,7 +39,7 @@ class Replica:
 
     @property
     def term(self) -> int:
-        term = self.elector.standing.term
+        term = self.elector.status.term
         return term if term and self.elector.remaining(term) > 0 else 0
 
     def stop(self) -> None:
@@ -87,8 +87,8 @@ def test_a_second_replica_waits_and_knows_who_leads(replica: Any) -> None:
     a = replica("a")
     eventually(lambda: a.term)
     b = replica("b")
-    eventually(lambda: b.elector.standing.holder == "a")
-    assert b.elector.standing == LeaderStatus(0, "a", "")
+    eventually(lambda: b.elector.status.holder == "a")
+    assert b.elector.status == LeaderStatus(0, "a", "")
     assert b.elector.remaining(1) == 0
 
 
@@ -96,7 +96,7 @@ def test_a_stop_releases_and_the_next_term_begins_elsewhere(server: EmbeddedClus
     a = replica("a")
     eventually(lambda: a.term)
     b = replica("b")
-    eventually(lambda: b.elector.standing.holder == "a")
+    eventually(lambda: b.elector.status.holder == "a")
     a.stop()
     assert a.elector.remaining(1) == 0
     eventually(lambda: b.term == 2)
@@ -109,12 +109,12 @@ def test_a_note_reaches_the_next_leader_and_nobody_later(server: EmbeddedCluster
     a.elector.stop(note="all is well")
     b = replica("b")
     eventually(lambda: b.term)
-    assert b.elector.standing.note == "all is well"
+    assert b.elector.status.note == "all is well"
     assert not server.get("leases", "waggle")["metadata"].get("annotations")
     b.stop()
     c = replica("c")
     eventually(lambda: c.term)
-    assert c.elector.standing.note == ""
+    assert c.elector.status.note == ""
 
 
 def test_without_a_follower_the_released_lease_is_empty(server: EmbeddedCluster, replica: Any) -> None:
@@ -130,7 +130,7 @@ def test_a_leader_whose_renewals_fail_ends_and_comes_back_in_a_new_term(server: 
     server.faults.inject("status", path=PATH, status=500, times=None)
     eventually(lambda: not a.term)
     assert a.elector.remaining(1) == 0
-    assert "500" in eventually(lambda: a.elector.standing.trouble)
+    assert "500" in eventually(lambda: a.elector.status.trouble)
     server.faults.clear()
     eventually(lambda: a.term == 2)
 
@@ -176,7 +176,7 @@ def test_a_listener_that_fails_does_not_end_the_election(server: EmbeddedCluster
     api = connect(ClusterSettings(server=server.url))
     elector = Elector(api, namespace="default", name="other", identity="a", changed=fail, timing=TIMING)
     elector.start()
-    eventually(lambda: elector.standing.term)
+    eventually(lambda: elector.status.term)
     elector.stop()
     api.close()
 

@@ -50,9 +50,9 @@ class Driver:
         server.on("GET", "/warm", reply(200))
 
     def standing(self) -> Connection:
-        if (connection := self.api.standing()) is None:
+        if (connection := self.api.idle_connection()) is None:
             assert self.api.request("GET", "/warm").status == 200
-            connection = self.api.standing()
+            connection = self.api.idle_connection()
         assert connection is not None
         return connection
 

@@ -11,8 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from extender.web.http.connections import (
+    Connection,
     Connections,
-    Entry,
     address_of,
     connection_metrics,
     raise_descriptor_limit,
@@ -44,16 +44,16 @@ class Port:
 
     def __init__(self, most: int, most_unfinished: int = 256) -> None:
         self.connections = Connections("server", most, most_unfinished)
-        self.ended: list[Entry] = []
+        self.ended: list[Connection] = []
         self._time = 0.0
 
-    def shaking(self, address: str, *, heard: bool = False) -> Entry:
+    def shaking(self, address: str, *, heard: bool = False) -> Connection:
         self._time += 1
-        entry = Entry(address, self._time, give_up=lambda: self.ended.append(entry))
-        self.connections.add(entry)
+        connection = Connection(address, self._time, give_up=lambda: self.ended.append(connection))
+        self.connections.add(connection)
         if heard:
-            self.connections.hear(entry)
-        return entry
+            self.connections.hear(connection)
+        return connection
 
     def make_room(self) -> bool:
         """As a listener does; whether there is room now. Everything that is there has had its time."""
@@ -61,18 +61,18 @@ class Port:
             self.connections.evict(self.connections.evictable(self._time + 10))
         return not self.connections.is_full()
 
-    def open(self, address: str, *, completed: float = -math.inf, busy: bool = False, **more: bool) -> Entry:
+    def open(self, address: str, *, completed: float = -math.inf, busy: bool = False, **more: bool) -> Connection:
         self._time += 1
         state = State(completed, busy, **more)
-        entry = Entry(address, self._time, give_up=lambda: self.ended.append(entry), served=state)
-        self.connections.add(entry)
-        self.connections.finish(entry)
-        return entry
+        connection = Connection(address, self._time, give_up=lambda: self.ended.append(connection), served=state)
+        self.connections.add(connection)
+        self.connections.finish(connection)
+        return connection
 
 
-def is_out(entry: Entry) -> bool:
-    assert isinstance(entry.served, State)
-    return entry.served.aborted
+def is_out(connection: Connection) -> bool:
+    assert isinstance(connection.served, State)
+    return connection.served.aborted
 
 
 def test_there_is_room_until_there_are_as_many_as_may_be():
@@ -84,16 +84,16 @@ def test_there_is_room_until_there_are_as_many_as_may_be():
 
 def test_a_newcomer_gets_the_place_of_the_one_that_answered_longest_ago():
     port = Port(most=3)
-    entries = [port.open(LIGHT, completed=when) for when in (5.0, 3.0, 4.0)]
+    connections = [port.open(LIGHT, completed=when) for when in (5.0, 3.0, 4.0)]
     assert port.make_room()
-    assert [is_out(entry) for entry in entries] == [False, True, False]
+    assert [is_out(connection) for connection in connections] == [False, True, False]
 
 
 def test_one_that_never_completed_a_request_goes_before_one_that_has():
     port = Port(most=3)
     used, unused, other = port.open(LIGHT, completed=1.0), port.open(LIGHT), port.open(LIGHT, completed=2.0)
     port.make_room()
-    assert [is_out(entry) for entry in (used, unused, other)] == [False, True, False]
+    assert [is_out(connection) for connection in (used, unused, other)] == [False, True, False]
 
 
 def test_an_unfinished_handshake_goes_before_everything_else():
@@ -111,7 +111,7 @@ def test_the_address_with_the_most_connections_pays():
     heavy = [port.open(HEAVY, completed=when) for when in (9.0, 8.0, 7.0)]
     port.make_room()
     assert not is_out(oldest)
-    assert [is_out(entry) for entry in heavy] == [False, False, True]
+    assert [is_out(connection) for connection in heavy] == [False, False, True]
 
 
 def test_many_useless_connections_pay_before_more_useful_ones_of_another_address():
@@ -135,9 +135,9 @@ def test_a_newcomer_is_not_ended_for_the_next_one_while_there_are_few():
 
 def test_what_answers_is_not_ended_and_the_newcomer_has_to_wait():
     port = Port(most=2)
-    entries = [port.open(LIGHT, busy=True), port.open(HEAVY, completed=1.0, busy=True)]
+    connections = [port.open(LIGHT, busy=True), port.open(HEAVY, completed=1.0, busy=True)]
     assert not port.make_room()
-    assert not any(map(is_out, entries))
+    assert not any(map(is_out, connections))
 
 
 def test_who_answers_on_more_than_half_of_all_places_pays_and_not_the_only_one_that_is_idle():
@@ -146,7 +146,7 @@ def test_who_answers_on_more_than_half_of_all_places_pays_and_not_the_only_one_t
     heavy = [port.open(HEAVY, completed=when, busy=True) for when in (9.0, 7.0, 8.0)]
     assert port.make_room()
     assert not is_out(idle)
-    assert [is_out(entry) for entry in heavy] == [False, True, False]
+    assert [is_out(connection) for connection in heavy] == [False, True, False]
 
 
 def test_who_has_more_than_half_of_all_places_loses_an_idle_one_before_one_that_answers():
@@ -167,7 +167,7 @@ def test_a_trusted_peer_goes_after_all_others_of_its_address_though_it_never_ask
     trusted = port.open(HEAVY, trusted=True)
     others = [port.open(HEAVY, completed=when) for when in (9.0, 8.0, 7.0)]
     assert port.make_room()
-    assert [is_out(entry) for entry in (trusted, *others)] == [False, False, False, True]
+    assert [is_out(connection) for connection in (trusted, *others)] == [False, False, False, True]
 
 
 def test_a_trusted_idle_peer_goes_after_others_of_its_address_that_answer_on_every_other_place():
@@ -175,7 +175,7 @@ def test_a_trusted_idle_peer_goes_after_others_of_its_address_that_answer_on_eve
     trusted = port.open(HEAVY, completed=1.0, trusted=True)
     others = [port.open(HEAVY, completed=when, busy=True) for when in (9.0, 8.0, 7.0)]
     assert port.make_room()
-    assert [is_out(entry) for entry in (trusted, *others)] == [False, False, False, True]
+    assert [is_out(connection) for connection in (trusted, *others)] == [False, False, False, True]
 
 
 def test_a_trusted_peer_goes_after_idle_ones_of_another_address_that_has_fewer():
@@ -194,7 +194,7 @@ def test_what_has_requests_waiting_goes_before_what_is_idle():
     ahead = port.open(HEAVY, completed=9.0, busy=True, has_backlog=True)
     answers = port.open(HEAVY, completed=1.0, busy=True)
     assert port.make_room()
-    assert [is_out(entry) for entry in (idle, ahead, answers)] == [False, True, False]
+    assert [is_out(connection) for connection in (idle, ahead, answers)] == [False, True, False]
 
 
 # -- handshakes -------------------------------------------------------------------------------------------------------
@@ -252,9 +252,9 @@ def test_overdue_are_the_handshakes_that_began_before():
 
 def test_what_has_ended_may_end_again():
     port = Port(most=100)
-    entry = port.shaking(LIGHT)
-    port.connections.remove(entry)
-    port.connections.remove(entry)
+    connection = port.shaking(LIGHT)
+    port.connections.remove(connection)
+    port.connections.remove(connection)
     assert (len(port.connections), port.connections.unfinished) == (0, 0)
 
 

@@ -8,7 +8,7 @@ import pytest
 from algorithm.hived.cells.config import HivedConfigError
 from algorithm.hived.formats.plainyaml import load
 from algorithm.hived.insight.diff import Change, Kind, Room, compare, room
-from algorithm.hived.insight.outcomes import Outcome, Standing, outcomes
+from algorithm.hived.insight.outcomes import Outcome, QuotaStatus, outcomes
 from algorithm.model import Pod
 from extender.scheduling.bootstrap import ClusterState, bootstrap
 from extender.scheduling.driver import AlgorithmDriver
@@ -135,7 +135,7 @@ def test_nobody_is_touched_by_a_promise_that_grows() -> None:
     w = HivedHarness()
     w.bind(*gang("g", pods=2, leafs=4), one("opp", tenant="b", leafs=2, priority=-1))
     found = after(w, racks(a="rack.host 3", b="rack.host 1"))
-    assert [each.after for each in found] == [Standing.GUARANTEED, Standing.OPPORTUNISTIC]
+    assert [each.after for each in found] == [QuotaStatus.GUARANTEED, QuotaStatus.OPPORTUNISTIC]
     assert only_changed(found) == {}
 
 
@@ -146,7 +146,7 @@ def test_of_a_smaller_promise_the_oldest_keeps_its_part() -> None:
         w.bind(dated(each, created))
     found = only_changed(after(w, racks(a="rack.host 1", b="rack.host 1")))
     assert list(found) == ["young"]
-    assert (found["young"].before, found["young"].after) == (Standing.GUARANTEED, Standing.UNCOVERED)
+    assert (found["young"].before, found["young"].after) == (QuotaStatus.GUARANTEED, QuotaStatus.UNCOVERED)
     assert found["young"].text == (
         "group young of a (priority 0): goes on, but loses its guarantee (the promise to a does not cover it)"
     )
