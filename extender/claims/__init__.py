@@ -16,6 +16,7 @@ Promises:
 
 * No pod is in two claims: a pod is held in the ledger while it is written, and the write tests the pod's own state, so
   the API server decides between several servers.
+* A key has one claim at a time, on every server: see `keyed`. Servers must know that there may be others (`shares`).
 * Each request gets exactly one answer. After every event, accepted = claimed + failed (by code) + pending.
 * A pod that was claimed for a caller that has disconnected, or by a write that arrived late, is given back: it is
   deleted, or returns to its pool.

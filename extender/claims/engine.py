@@ -234,7 +234,7 @@ class ClaimEngine:
             self.giving.seen(uid)
         self._out += self.renewing.seen(uid, now)
         if self.keyed is not None:
-            self.keyed.confirming.seen(uid)
+            self.keyed.acknowledging.seen(uid)
 
     def _configured(self, event: PoolsConfigured, _now: float) -> None:
         for left in self.state.configure(event.pools):
@@ -470,7 +470,7 @@ class ClaimEngine:
         self._out += self.renewing.looked(report, now)
         self._out += self.advancing.looked(report, now)
         if self.keyed is not None:
-            self._out += self.keyed.confirming.looked(report, now)
+            self._out += self.keyed.acknowledging.looked(report, now)
         self._settle_creating(self.creating.looked(report, now))
 
     def _created(self, report: PodCreated, now: float) -> None:
@@ -580,7 +580,7 @@ class ClaimEngine:
     def _renewed(self, report: PodRenewed, now: float) -> None:
         self._out += self.renewing.renewed(report, now)
         if self.keyed is not None:
-            self._out += self.keyed.confirming.written(report, now)
+            self._out += self.keyed.acknowledging.written(report, now)
 
     def _given_back(self, report: PodGivenBack, now: float) -> None:
         self.giving.given(report, now)
@@ -728,7 +728,7 @@ class ClaimEngine:
         self._out += self.giving.again(now)
         self._out += self.renewing.again(now)
         if self.keyed is not None:
-            self._out += self.keyed.confirming.again(now)
+            self._out += self.keyed.acknowledging.again(now)
         self._out += self.advancing.again(now)
         self._settle_creating(self.creating.again(now))
         self.state.ripen()
@@ -872,7 +872,7 @@ class ClaimEngine:
         self.advancing.validate()
         if self.keyed is not None:
             self.keyed.order.validate()
-            self.keyed.confirming.validate()
+            self.keyed.acknowledging.validate()
         assert not self.state.keys_changed
         assert not self.state.changed
         assert not self.state.between

@@ -8,12 +8,11 @@
                               | | | +-- no claim has it any more: pods are taken (by a claim of a new name, if pods
                               | | |     were given back)
                               | | +---- the request of that claim was another one: KEY_REUSED
-                              | +------ the claim is complete: confirmed, and answered from
+                              | +------ the claim is complete: acknowledged, and answered from
                               +-------- time is over: KEY_BUSY
 
-The watch decides which claim has a key (`keys`), so a claim with a key costs no request more; its answer waits for the
-watch to show the last of its pods. Confirming (`confirming`) is a write, once for a key that is repeated at another
-server.
+The watch decides which claim has a key (`keys`), so a claim with a key costs no further request; its answer waits until
+the watch has shown the last of its pods. To acknowledge a claim is a write, once for a key that is repeated elsewhere.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from enum import Enum, auto
 from typing import Protocol
 
 from extender.claims import images
+from extender.claims.acknowledging import AcknowledgingClaims, Command
 from extender.claims.codes import ClaimCode
-from extender.claims.confirming import Command, ConfirmingClaims
 from extender.claims.keys import Key, KeyOrder, Verdict
 from extender.claims.records import WarmPod
 from extender.claims.requests import Pending, Requests
@@ -39,7 +38,7 @@ class Step(Enum):
     WAIT = auto()
     #: The lease of the claim that has the key is over.
     END = auto()
-    CONFIRM = auto()
+    ACKNOWLEDGE = auto()
     ANSWER = auto()
     REUSED = auto()
 
@@ -81,7 +80,7 @@ class KeyedRequests:
         self._host = host
         self._epoch = epoch
         self.order = KeyOrder(state.keys_changed)
-        self.confirming = ConfirmingClaims(state)
+        self.acknowledging = AcknowledgingClaims(state)
 
     def is_first(self, pending: Pending) -> bool:
         """Whether the watch has shown that the request's claim has the key."""
@@ -123,7 +122,7 @@ class KeyedRequests:
             return Step.WAIT
         if is_granted or all(pod.mark is not None and pod.mark.is_known for pod in pods):
             return Step.ANSWER
-        return Step.CONFIRM if claim.was_whole and len(pods) <= claim.size else Step.WAIT
+        return Step.ACKNOWLEDGE if claim.was_whole and len(pods) <= claim.size else Step.WAIT
 
     def _owner(self, key: Key) -> Claim | None:
         claims = [self._state.claims[name] for name in self._state.keys.get(key, ())]
@@ -167,10 +166,10 @@ class KeyedRequests:
             self._host.fail(pending, ClaimCode.KEY_REUSED, "key: expected the same request as when it was first used")
         elif step is Step.ANSWER:
             self._host.answer_from(pending, claim, self._pods(claim))
-        elif why := self.confirming.refusals.pop(claim.name, ""):
+        elif why := self.acknowledging.refusals.pop(claim.name, ""):
             self._host.fail(pending, ClaimCode.WRITE_REFUSED, why)
         else:
-            return self.confirming.confirm(claim, now)
+            return self.acknowledging.acknowledge(claim, now)
         return []
 
     @staticmethod

@@ -102,9 +102,11 @@ class KeyOrder:
         return self._place
 
     def _join(self, pod: WarmPod, name: str, key: Key) -> None:
+        standing = self._standing.get(name)
+        if standing is not None and standing.key[0].namespace != pod.namespace:
+            return  # a forgery: a claim has pods of one namespace
         gap = self._gaps.get(pod.namespace)
         place = self._next_place() if gap is None else gap.place
-        standing = self._standing.get(name)
         if standing is None:
             standing = self._standing[name] = _Standing(key, place)
             self._by_key.setdefault(key, {})[name] = None

@@ -200,7 +200,7 @@ def test_a_gang_that_fails_leaves_the_key_to_the_request_that_waits() -> None:
     assert two.standing() == {"c1-r-1"}
 
 
-def test_a_repeated_key_gets_the_claim_of_another_server_and_confirms_it_once() -> None:
+def test_a_repeated_key_gets_the_claim_of_another_server_and_acknowledges_it_once() -> None:
     one, two = servers()
     ask(one, 0)
     rest(one, two)
@@ -278,7 +278,7 @@ def test_two_claims_that_killed_servers_leave_stay_and_the_key_waits_until_one_o
 # -- a request that fails while another server answers from its claim -------------------------------------------------
 
 
-def test_a_claim_that_another_server_has_confirmed_is_not_given_back_when_its_caller_goes_away() -> None:
+def test_a_claim_that_another_server_has_acknowledged_is_not_given_back_when_its_caller_goes_away() -> None:
     one, two = servers()
     ask(one, 0)
     write(one)
@@ -325,7 +325,7 @@ def test_a_write_that_arrives_late_is_given_back() -> None:
     assert one.standing() == {"c1-r"}
 
 
-def test_a_confirmation_that_the_api_server_refuses_is_told() -> None:
+def test_an_acknowledgement_that_the_api_server_refuses_is_told() -> None:
     one, two = servers()
     ask(one, 0)
     rest(one, two)
@@ -336,7 +336,7 @@ def test_a_confirmation_that_the_api_server_refuses_is_told() -> None:
     assert one.standing() == {"c0-r"}
 
 
-def test_a_renewed_claim_needs_no_confirmation() -> None:
+def test_a_renewed_claim_needs_no_acknowledgement() -> None:
     one, two = servers()
     ask(one, 0)
     rest(one, two)

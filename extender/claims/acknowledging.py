@@ -1,15 +1,15 @@
 """Makes a claim of another server this server's as well, so that it can answer from it.
 
-                confirm                 DONE, or seen on the pod
-    (a claim) ----------> each pod: WRITING ------------------------> (known)
-                             ^ |  | LOST, REJECTED, UNKNOWN: the pod is read
-                             | |  v
-                             | |  looked at -- another claim's, nobody's, gone --> (lost)
-                             | +--+ THROTTLED: again after a pause
-                             +----+ still this claim's, with another mark: again
+               acknowledge                    DONE, or seen on the pod
+    (a claim) --------------> each pod: WRITING ------------------------> (known)
+                                 ^ |  | LOST, REJECTED, UNKNOWN: the pod is read
+                                 | |  v
+                                 | |  looked at -- another claim's, nobody's, gone --> (lost)
+                                 | +--+ THROTTLED: again after a pause
+                                 +----+ still this claim's, with another mark: again
 
 The server that began the claim may not have answered yet, and gives the pods back if its caller goes away, or if the
-key is another claim's. It gives back only pods whose mark does not say that the claim is known, and a confirmation
+key is another claim's. It gives back only pods whose mark does not say that the claim is known, and an acknowledgement
 tests the mark that it replaces: one of the two wins.
 """
 
@@ -21,6 +21,7 @@ import msgspec
 
 from extender.claims.records import WarmPod
 from extender.claims.state import Claim, ClaimState
+from extender.claims.writes import names
 from extender.claims.writes.look import LookAtPod, PodLooked
 from extender.claims.writes.renew import PodRenewed, RenewPod
 from extender.core.deadlines import Deadlines
@@ -35,7 +36,7 @@ Command = RenewPod | LookAtPod
 
 @dataclass(slots=True)
 class _Step:
-    """One pod of a confirmation."""
+    """One pod of a acknowledgement."""
 
     token: int
     pod: WarmPod
@@ -47,39 +48,39 @@ class _Step:
 
 
 @dataclass(slots=True)
-class _Confirmation:
+class _Acknowledgement:
     claim: Claim
     steps: set[int] = field(default_factory=set)
 
 
-class ConfirmingClaims:
-    """See the module. When a confirmation ends, its claim's key is looked at again."""
+class AcknowledgingClaims:
+    """See the module. When a acknowledgement ends, its claim's key is looked at again."""
 
     def __init__(self, state: ClaimState) -> None:
         self._state = state
-        self._confirmations: dict[str, _Confirmation] = {}
+        self._acknowledgements: dict[str, _Acknowledgement] = {}
         self._steps: dict[int, _Step] = {}
         self._by_uid: dict[str, int] = {}
         self.timers: Deadlines[int] = Deadlines(state.alarm)
-        #: Why the API server refuses to confirm a claim, by its name.
+        #: Why the API server refuses to acknowledge a claim, by its name.
         self.refusals: dict[str, str] = {}
 
-    def confirm(self, claim: Claim, now: float) -> list[Command]:
-        """Begin to confirm a claim, unless that has begun."""
-        if claim.name in self._confirmations:
+    def acknowledge(self, claim: Claim, now: float) -> list[Command]:
+        """Begin to acknowledge a claim, unless that has begun."""
+        if claim.name in self._acknowledgements:
             return []
-        confirmation = self._confirmations[claim.name] = _Confirmation(claim)
+        acknowledgement = self._acknowledgements[claim.name] = _Acknowledgement(claim)
         found: list[Command] = []
         for uid in sorted(claim.uids):
             pod = self._state.pods[uid]
             if pod.mark is None or pod.mark.is_known or pod.is_terminating:
                 continue
-            hold = self._state.ledger.acquire(f"confirm:{uid}", claim.name, now=now, lease=_LEASE)
+            hold = self._state.ledger.acquire(f"acknowledge:{uid}", claim.name, now=now, lease=_LEASE)
             step = self._steps[hold.token] = _Step(hold.token, pod, claim.name)
-            confirmation.steps.add(hold.token)
+            acknowledgement.steps.add(hold.token)
             self._by_uid[uid] = hold.token
             found.append(self._write(step))
-        self._end_if_over(confirmation)
+        self._end_if_over(acknowledgement)
         return found
 
     @staticmethod
@@ -94,7 +95,7 @@ class ConfirmingClaims:
             name=pod.name,
             uid=pod.uid,
             before=pod.mark_text,
-            mark=msgspec.structs.replace(mark, is_known=True),
+            mark=msgspec.structs.replace(names.named_as(pod.claim_label, mark), is_known=True),
         )
 
     @staticmethod
@@ -182,23 +183,23 @@ class ConfirmingClaims:
         return False
 
     def _end(self, step: _Step) -> None:
-        confirmation = self._confirmations[step.claim]
+        acknowledgement = self._acknowledgements[step.claim]
         self.timers.discard(step.token)
         self._state.ledger.release(step.token)
-        confirmation.steps.discard(step.token)
+        acknowledgement.steps.discard(step.token)
         del self._steps[step.token], self._by_uid[step.pod.uid]
-        self._end_if_over(confirmation)
+        self._end_if_over(acknowledgement)
 
-    def _end_if_over(self, confirmation: _Confirmation) -> None:
-        if confirmation.steps:
+    def _end_if_over(self, acknowledgement: _Acknowledgement) -> None:
+        if acknowledgement.steps:
             return
-        claim = confirmation.claim
-        del self._confirmations[claim.name]
+        claim = acknowledgement.claim
+        del self._acknowledgements[claim.name]
         self._state.keys_changed[claim.pool, claim.tenant, claim.key] = None
 
     def validate(self) -> None:
-        """Raise AssertionError if a confirmation would never end."""
-        for name, confirmation in self._confirmations.items():
-            assert confirmation.steps, f"the confirmation of {name} has nothing to do"
-        steps = {token for each in self._confirmations.values() for token in each.steps}
+        """Raise AssertionError if a acknowledgement would never end."""
+        for name, acknowledgement in self._acknowledgements.items():
+            assert acknowledgement.steps, f"the acknowledgement of {name} has nothing to do"
+        steps = {token for each in self._acknowledgements.values() for token in each.steps}
         assert steps == set(self._steps) == set(self._by_uid.values())
