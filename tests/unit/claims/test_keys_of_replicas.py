@@ -275,6 +275,24 @@ def test_two_claims_that_killed_servers_leave_stay_and_the_key_waits_until_one_o
     assert claim(one, "t") == "c0-r"
 
 
+def test_a_gang_that_a_killed_server_has_begun_has_the_key_until_it_is_ended_by_it() -> None:
+    one, two = servers(2, gangs=2)
+    ask(one, 0, count=2)
+    one.arrive(one.sent[0])
+    one.sent.clear()
+    one.start()
+    two.observe()
+    ask(two, 1, count=2, wait_seconds=1.0)
+    two.pass_time(1.0 + PATIENCE)
+    assert code(two) is ClaimCode.KEY_BUSY
+    (left,) = two.engine.claims_with_key(two.pool().key, "", "k")
+    two.release("x", left)
+    ask(two, 1, "s", count=2)
+    rest(one, two)
+    assert claim(two, "s") == "c1-s"
+    assert two.standing() == {"c1-s"}
+
+
 # -- a request that fails while another server answers from its claim -------------------------------------------------
 
 
