@@ -117,6 +117,8 @@ class ClaimEngine:
         self._waits: Deadlines[str] = Deadlines(self.state.alarm)
         #: When leases expire, by claim.
         self._leases: Deadlines[str] = Deadlines(self.state.alarm)
+        #: The namespaces whose pods are known.
+        self._listed: set[str] = set()
         #: The UIDs of the pods of each claim that this engine granted. Other pods with its mark are given back.
         self._granted: dict[str, frozenset[str]] = {}
         #: This server's claims that failed or have ended: a late write must not restore them.
@@ -219,6 +221,12 @@ class ClaimEngine:
             self._observed(event.pod.uid, now)
 
     def _pods_listed(self, event: PodsListed, _now: float) -> None:
+        if event.namespace not in self._listed:
+            self._listed.add(event.namespace)
+            for name, claim in self.state.claims.items():
+                if claim.pool.namespace == event.namespace:
+                    self._leases.discard(name)
+                    self.state.changed[name] = None
         if self.keyed is not None:
             self.keyed.order.listed(event.namespace)
 
@@ -634,7 +642,9 @@ class ClaimEngine:
         if name not in self._granted:  # the server that granted the claim ends it; the others act later, by rank
             ends += _LATE * self.members.rank(min(claim.uids))
         if pending is None and (ends > now or name not in self._leases):
-            self._leases.set(name, max(ends, now))
+            # Before all pods are known, a pod that is not known yet may keep the claim: `_pods_listed` sets this again.
+            is_known = claim.pool.namespace in self._listed
+            self._leases.set(name, max(ends, now if is_known else now + _AGAIN))
         # Nobody was answered with the claim of a request that failed: another server may be about to.
         is_guarded = self.keyed is not None and bool(claim.key) and not claim.is_ending and name in self._over
         for uid in sorted(claim.uids if claim.is_ending else surplus):

@@ -155,3 +155,15 @@ def test_one_server_ends_a_lease_and_another_one_if_that_is_gone() -> None:
     second.pass_time(60.0)
     second.settle()
     assert second.claimed() == {}
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_server_that_starts_ends_a_whole_claim_at_once(mode: Mode) -> None:
+    cluster = world("a", "b", "c", mode=mode)
+    cluster.ask("gang", count=3, lease_seconds=60.0)
+    cluster.settle()
+    other = cluster.another()
+    other.now = 100.0
+    other.start()
+    other.settle()
+    assert other.claimed() == {}
