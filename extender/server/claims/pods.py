@@ -153,7 +153,8 @@ class PodInformers:
     def relist(self) -> None:
         """List the pods again, in case a watch has lost an event."""
         for informer in self.informers:
-            informer.relist()
+            if informer.synced.is_set():  # any other one lists anyway
+                informer.relist()
 
     def stop(self) -> None:
         """Stop all informers. Idempotent."""

@@ -283,7 +283,8 @@ class ClaimService:
         self.runtime.handle(Synced())  # each pool is served as soon as its pods are known
         if self.objects is not None:
             self.objects.start()
-        while self.pods.missing():
+        # A namespace that Waggle may not read keeps no other one waiting.
+        while self.pods.missing() and not self.pods.is_tried():
             if self._stopped.wait(0.02):
                 return
         log.info("claims ready", pools=len(self._pools), pods=sum(len(each) for each in self.pods.informers))

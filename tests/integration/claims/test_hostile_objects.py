@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.claim_objects import (
@@ -17,6 +18,7 @@ from tests.support.cluster.claim_objects import (
     pool_status,
     status,
 )
+from tests.support.cluster.claim_world import claim_world
 
 
 def test_a_status_that_names_another_claim_ends_and_shows_nothing_of_it() -> None:
@@ -71,3 +73,17 @@ def test_many_pools_and_claims_at_once_are_served_or_told_why() -> None:
             w.api.delete(f"{POOLS}/p{number}")
             w.api.delete(f"{CLAIMS}/c{number}")
         eventually(lambda: all(is_deleted(w, f"c{number}") for number in range(150)), seconds=60)
+
+
+def test_a_namespace_that_may_not_be_read_keeps_nobody_from_comparing() -> None:
+    """Whoever may create a Pool in such a namespace must not stop the lists that find what a watch has lost."""
+    hidden = {"name": "x", "namespace": "hidden", "selector": {"a": "b"}}
+    pools = [{"name": "warm", "selector": {"pool": "warm"}}, hidden]
+    with claim_world(pods=1, serve=False, sections={"cluster": {"compare_seconds": 1}}) as w:
+        refused = w.cluster.faults.inject("status", status=403, path="/namespaces/hidden/pods", times=None)
+        watched: dict[str, Any] = {"method": "LIST", "path": "/namespaces/default/pods", "agent": "waggle"}
+        lists = w.cluster.faults.inject("delay", times=None, **watched)
+        w.serve(pools=pools)
+        eventually(lambda: w.cluster.faults.fired(lists) >= 3)
+        assert w.cluster.faults.fired(refused)
+        assert w.claim().status_code == 201
