@@ -41,8 +41,8 @@ from extender.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSe
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Limits, Policy, PreemptionMode
 from extender.scheduling.reads import reads_for
-from extender.scheduling.writes.event import COUNTED, CREATED, SUPPRESSED
 from extender.server.cache_comparer import CacheComparer
+from extender.server.io_metrics import io_metrics
 from extender.server.leader_label import LeaderLabeler
 from extender.server.leadership import Leadership, own_namespace
 from extender.server.recording import Recorder
@@ -50,7 +50,6 @@ from extender.server.reload import Reconfiguration
 from extender.server.runtime import Runtime
 from extender.server.silence import ApiSilence
 from extender.server.usage import UsageSampler
-from extender.server.views import Metric
 from extender.settings import LeaderElectionSettings, Settings, SettingsError, algorithm_settings
 
 log = structlog.get_logger(__name__)
@@ -155,7 +154,7 @@ class Service:
         self._starter = threading.Thread(target=self._run_start, name="waggle-start", daemon=True)
         self._start_failed = ""
         self.runtime.add_not_ready_reason(self._not_ready_reason)
-        self.runtime.model.add_gauges(self._metrics)
+        self.runtime.model.add_gauges(lambda: io_metrics(self.informers, kept, self.api.refusals, self._committer))
         self.runtime.model.add_gauges(self.comparer.metrics)
         self.runtime.model.add_gauges(self.reconfiguration.metrics)
         self.runtime.add_readiness_warning(self.reconfiguration.readiness_warning)
@@ -289,116 +288,6 @@ class Service:
 
     def _report(self, event: Event) -> None:
         self.runtime.handle(event)
-
-    # -- metrics --------------------------------------------------------------------------------------------------
-
-    def _metrics(self) -> list[Metric]:
-        reflectors = [(each.name, each) for each in self.informers]
-        return [
-            Metric(
-                "waggle_watch_staleness_seconds",
-                "gauge",
-                "Seconds since the API server was last heard of this resource (events and bookmarks).",
-                [({"resource": name}, r.last_contact_age()) for name, r in reflectors],
-            ),
-            Metric(
-                "waggle_informer_relists_total",
-                "counter",
-                "Complete lists that an informer has read.",
-                [({"resource": name}, float(r.stats.lists)) for name, r in reflectors],
-            ),
-            Metric(
-                "waggle_informer_undecodable_total",
-                "counter",
-                "Objects that could not be read, and were left out.",
-                [({"resource": name}, float(r.stats.decode_errors)) for name, r in reflectors],
-            ),
-            Metric(
-                "waggle_cache_bytes",
-                "gauge",
-                "Memory that the informer's records take, estimated; cluster.cache_mib bounds it.",
-                [({"resource": name}, float(r.weight)) for name, r in reflectors],
-            ),
-            Metric(
-                "waggle_decisions_bytes",
-                "gauge",
-                "Memory that long decisions on pods take beside waggle_cache_bytes, estimated.",
-                [({}, float(self._reader.decisions.weight))],
-            ),
-            Metric(
-                "waggle_decisions_shortened",
-                "gauge",
-                "Pods whose decisions are longer than there is room for in their namespace, and were shortened.",
-                [({}, float(self._reader.decisions.shortened))],
-            ),
-            Metric(
-                "waggle_api_answers_refused_total",
-                "counter",
-                "Answers of the API server that broke a bound, and were not read on; should stay 0.",
-                [({"bound": bound.value}, float(count)) for bound, count in self.api.refusals.counts().items()],
-            ),
-            *_write_metrics(self._committer),
-        ]
-
-
-def _write_metrics(committer: Committer[Any]) -> list[Metric]:
-    gate, hints, stats = committer.gate, committer.hints, committer.stats
-    throttle = gate.throttle
-    urgent, hint = {"queue": "urgent"}, {"queue": "hints"}
-    return [
-        Metric(
-            "waggle_write_limit",
-            "gauge",
-            "Bindings, evictions and reads that may be under way at once; adapts to the API server.",
-            [({}, throttle.limit)],
-        ),
-        Metric(
-            "waggle_writes_in_flight",
-            "gauge",
-            "Requests under way.",
-            [(urgent, throttle.in_flight), (hint, hints.in_flight)],
-        ),
-        Metric(
-            "waggle_write_queue_length",
-            "gauge",
-            "Requests that wait for their turn.",
-            [(urgent, gate.depth), (hint, hints.depth)],
-        ),
-        Metric(
-            "waggle_write_queue_oldest_seconds",
-            "gauge",
-            "How long the first in the queue has waited.",
-            [(urgent, gate.oldest), (hint, hints.oldest)],
-        ),
-        Metric(
-            "waggle_write_pauses_total",
-            "counter",
-            "Times the API server asked for patience, or could not be reached; nothing is sent until that is over.",
-            [({}, throttle.pauses)],
-        ),
-        Metric(
-            "waggle_write_retries_total",
-            "counter",
-            "Requests that were certainly not carried out, and had another turn.",
-            [({}, stats.retries)],
-        ),
-        Metric(
-            "waggle_events_total",
-            "counter",
-            "Happenings told by new Events, by higher counts of known ones, or not since a pod has had too many.",
-            [
-                ({"result": "created"}, stats.hints.counts[CREATED]),
-                ({"result": "counted"}, stats.hints.counts[COUNTED]),
-                ({"result": "suppressed"}, stats.hints.counts[SUPPRESSED]),
-            ],
-        ),
-        Metric(
-            "waggle_hints_dropped_total",
-            "counter",
-            "Events and nudges not written because too many waited.",
-            [({}, stats.hints.dropped)],
-        ),
-    ]
 
 
 class _UntilSynced:
