@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-import msgspec
-
 from algorithm.gauges import Gauge, sound
 from algorithm.interface import (
     Bind,
@@ -28,7 +26,7 @@ from algorithm.interface import (
     Victim,
     Wait,
 )
-from algorithm.model import Node, Pod
+from algorithm.model import Node, Pod, same_but_version
 from algorithm.reasons import Code, Reason, reason
 from algorithm.tables import Table
 from extender.scheduling.faults import FaultBook
@@ -119,7 +117,7 @@ class AlgorithmDriver:
                 return False
             del self.nodes[name]
             old = None
-        if node is None or (old is not None and same_node(old, node)):
+        if node is None or (old is not None and same_but_version(old, node)):
             return True
         if old is None:
             delivered = self._deliver(self.algorithm.add_node, node)
@@ -413,11 +411,6 @@ def _wrong_with(result: object) -> str:
 
 def _is_sound(member_plan: MemberPlan) -> bool:
     return isinstance(member_plan.node, str) and all(isinstance(each, Victim) for each in member_plan.victims)
-
-
-def same_node(old: Node, new: Node) -> bool:
-    """Whether the nodes differ in nothing but the resourceVersion: a heartbeat is no change."""
-    return old == new or old == msgspec.structs.replace(new, resource_version=old.resource_version)
 
 
 def _differs(known: Pod, pod: Pod) -> bool:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from algorithm.model import Pod
+from algorithm.model import Pod, same_but_version
 from algorithm.reasons import Code, Reason, reason
 from extender.core.freshness import older
 from extender.scheduling import commands
-from extender.scheduling.driver import same_node
 from extender.scheduling.events import BindAnswer, Instruction, NodeGone, NodeSeen, PodGone, PodSeen
 from extender.scheduling.requeue import Requeuer
 from extender.scheduling.state.pod_info import PodInfo, State
@@ -196,7 +195,7 @@ class InformerHandler:
             return []
         self.state.driver.set_node(event.node)
         before = self.state.cache.set_node(event.node)
-        if before is None or not same_node(before, event.node):
+        if before is None or not same_but_version(before, event.node):
             self.requeuer.room_shown(now)
         return []
 
