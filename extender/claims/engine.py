@@ -432,6 +432,7 @@ class ClaimEngine:
             pending.is_cold = False
         else:
             self.state.pools[pending.asked.pool].queue.remove(pending.claim)
+            self.state.dirty[pending.asked.pool] = None  # pods may have been kept for it
         pending.is_parked = True
         self._waits.set(pending.claim, pending.deadline)
 

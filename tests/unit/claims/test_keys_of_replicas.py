@@ -163,6 +163,18 @@ def test_a_request_that_waits_for_a_pod_is_answered_by_the_claim_that_another_se
     assert claim(one) == claim(two) == "c0-r"
 
 
+def test_pods_that_are_kept_for_a_gang_serve_others_when_another_server_gets_its_key() -> None:
+    one, two = servers(2)
+    ask(two, 1, count=2)
+    two.ask("behind", labels={"share": "1"})
+    assert two.sent == []
+    ask(one, 0, count=1)
+    write(one)
+    two.observe()
+    write(two)
+    assert code(two, "behind") is ClaimCode.CLAIMED
+
+
 def test_a_gang_is_waited_for_until_it_is_complete() -> None:
     one, two = servers(2, gangs=2)
     ask(one, 0, count=2)
