@@ -53,6 +53,7 @@ def test_a_pool_that_changes_all_the_time_stops_no_claims_of_another() -> None:
 
 def test_a_pool_that_selects_the_pods_of_another_gets_none() -> None:
     with object_world(pods=2) as w:
+        time.sleep(1.1)  # ages are whole seconds, and names decide between equal ones
         template = w.pods()[0]["metadata"]["labels"]["pod-template-hash"]
         add_pool(w, "greedy", selector={"matchLabels": {"pod-template-hash": template}})
         eventually(lambda: condition(pool_status(w, "greedy"), "Misconfigured")[1] == "SelectorsOverlap")
