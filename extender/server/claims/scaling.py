@@ -5,8 +5,10 @@
       |                                   --none--> clear the marks that an earlier scale-down left
       +-- every second, and at once when a workload has changed
 
-One replica does this: the leader, or the first by name of those that share pools. If two replicas do it for a moment,
-the resourceVersion in each write lets only one of two decisions for the same version take effect.
+One replica does all of this: the leader, or the first by name of those that share pools. But only the replica that
+received a request knows of it. So every replica adds the pods that its own requests lack, but no spare pods, and it
+scales nothing down. The resourceVersion in each write lets only one of several decisions for the same version take
+effect; the others are made again, and then count the new pods as coming.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
+from msgspec import structs
 
-from extender.claims.autoscaler import ScaleDecision, ScaleMemory, ScalePolicy, ScaleSnapshot, decide, left_over
+from extender.claims.autoscaler import Buffer, ScaleDecision, ScaleMemory, ScalePolicy, ScaleSnapshot, decide, left_over
 from extender.claims.engine import ClaimEngine
 from extender.claims.records import Mode, PoolKey, WarmPod
 from extender.claims.writes import scale, surplus
@@ -66,13 +69,17 @@ class _Track:
     idle_since: dict[str, float] = field(default_factory=dict)
     homeless_since: dict[str, float] = field(default_factory=dict)
     empty_since: float | None = None
-    accepted: int = 0
+    #: Requests and claimed pods at the last evaluation; None: there was none.
+    accepted: int | None = None
+    claimed: int = 0
     last_asked: float | None = None
     reason: str = ""
+    #: The workload's replicas when it was last seen or written; None: never.
+    replicas: int | None = None
 
 
 class Autoscaler:
-    """Scales the workloads of the pools in `policies()`, while `leads()` is true.
+    """Scales the workloads of the pools in `policies()`. While `leads()` is false, only for requests of this replica.
 
     `submit` gets the writes (`KINDS`); their reports go to `written`. The thread starts when a pool is to be scaled.
     """
@@ -97,6 +104,7 @@ class Autoscaler:
         #: Called with the report of each write, by any thread.
         self.written = self._reports.put
         self._tracks: dict[PoolKey, _Track] = {}
+        self._is_leading = False
         self._tokens = 0
         #: Writes by kind and outcome.
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -110,32 +118,43 @@ class Autoscaler:
             self._thread.start()
 
     def _turn(self) -> float:
-        if self._leads():
-            policies = self._policies()
-            for gone in set(self._tracks) - set(policies):
-                del self._tracks[gone]
-            for key, policy in policies.items():
-                self._look(key, policy)
-        else:
+        if self._leads() != self._is_leading:
+            self._is_leading = not self._is_leading
             self._tracks.clear()
+        policies = self._policies()
+        for gone in set(self._tracks) - set(policies):
+            del self._tracks[gone]
+        for key, policy in policies.items():
+            self._look(key, policy)
         return self._look_seconds
 
     def _look(self, key: PoolKey, policy: ScalePolicy) -> None:
         try:
             workload = self._workloads.find(key)
-            view = self._runtime.look(lambda engine, _: _view(engine, key))
+            if workload is not None and policy.refill_pods:
+                self._count_others(self._tracks.setdefault(key, _Track()), policy, workload)
+            view = self._runtime.look(lambda engine, _: self._viewed(engine, key))
             if workload is not None and view is not None and not self._thread.stopped:
                 self._scale(key, policy, workload, view)
         except Exception:
             log.exception("the autoscaler failed", pool=str(key))
 
+    def _viewed(self, engine: ClaimEngine, key: PoolKey) -> _View | None:
+        """Return the engine's state of the pool; None if there is nothing to do."""
+        return _view(engine, key) if self._is_leading or _has_unserved(engine, key) else None
+
     # -- one pool -------------------------------------------------------------------------------------------------
 
     def _scale(self, key: PoolKey, policy: ScalePolicy, workload: Workload, view: _View) -> None:
         now = time.monotonic()
-        track = self._tracks.setdefault(key, _Track(accepted=view.accepted))
+        track = self._tracks.setdefault(key, _Track())
         snapshot = self._snapshot(track, policy, workload, view, now)
+        if not self._is_leading:
+            policy = structs.replace(policy, least=0, buffer=Buffer.NONE)
         decision = decide(policy, snapshot, track.memory, now)
+        if not self._is_leading and decision.replicas <= snapshot.desired:
+            track.memory, track.reason = decision.memory, ""
+            return
         if decision.reason != track.reason or decision.replicas != snapshot.desired:
             log.info(
                 "autoscaler",
@@ -167,8 +186,10 @@ class Autoscaler:
             track.empty_since = None
         elif track.empty_since is None:
             track.empty_since = now
-        if view.accepted != track.accepted:
-            track.accepted, track.last_asked = view.accepted, now
+        # A request that another replica received shows only by its pods.
+        if track.accepted is not None and (view.accepted != track.accepted or view.claimed > track.claimed):
+            track.last_asked = now
+        track.accepted, track.claimed = view.accepted, view.claimed
         return ScaleSnapshot(
             detaches=view.detaches,
             version=workload.resource_version,
@@ -181,6 +202,17 @@ class Autoscaler:
             empty_since=track.empty_since,
             last_asked=track.last_asked,
         )
+
+    def _count_others(self, track: _Track, policy: ScalePolicy, workload: Workload) -> None:
+        """Count the pods that others have added, such as other replicas, towards `refill_pods`."""
+        if workload.resource_version == track.memory.version:
+            return  # the own change is not visible yet
+        if track.replicas is not None and workload.replicas > track.replicas:
+            now = time.monotonic()
+            added = (now, workload.replicas - track.replicas)
+            recent = (each for each in track.memory.ordered if each[0] > now - policy.refill_seconds)
+            track.memory = structs.replace(track.memory, ordered=(*recent, added))
+        track.replicas = workload.replicas
 
     def _shrink(
         self, key: PoolKey, workload: Workload, decision: ScaleDecision, track: _Track, view: _View, step: int
@@ -209,7 +241,7 @@ class Autoscaler:
         )
         (outcome,) = self._carried_out([command])
         if outcome.kind is OutcomeKind.DONE:  # otherwise retry: if the write took effect after all, that is a conflict
-            track.memory = decision.memory
+            track.memory, track.replicas = decision.memory, replicas
         if outcome.kind is not OutcomeKind.DONE:
             level = log.warning if outcome.kind is OutcomeKind.REJECTED else log.info
             level("workload not scaled", pool=str(key), outcome=outcome.kind.value, detail=outcome.detail)
@@ -268,6 +300,11 @@ class Autoscaler:
             Metric("waggle_autoscaler_reason", "gauge", "The reason of the autoscaler's last decision.", reasons),
             Metric("waggle_autoscaler_writes_total", "counter", "Writes of the autoscaler, by outcome.", writes),
         ]
+
+
+def _has_unserved(engine: ClaimEngine, key: PoolKey) -> bool:
+    """Return whether a request of this replica lacks pods."""
+    return any(each.asked.pool == key and each.missing > 0 for each in engine.requests.pending.values())
 
 
 def _view(engine: ClaimEngine, key: PoolKey) -> _View | None:

@@ -6,9 +6,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
+import pytest
+
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.claim_objects import add_pool, object_world
-from tests.support.cluster.claim_world import ClaimWorld, claim_world
+from tests.support.cluster.claim_world import ClaimWorld, Server, claim_world
 
 DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/warm"
 
@@ -48,6 +51,47 @@ def test_no_claimed_pod_is_deleted_when_a_pool_that_recycles_shrinks() -> None:
         eventually(lambda: replicas(world) <= 2)
         eventually(lambda: len(world.pods(pool="warm")) == replicas(world))
         assert world.claimed() == {claim["id"]: [claim["pods"][0]["name"]]}
+
+
+@pytest.mark.parametrize("mode", ["detach", "recycle"])
+def test_pods_are_added_for_requests_at_every_replica(mode: str) -> None:
+    """Also at one that does not scale otherwise: the others do not know of its requests."""
+    claims: dict[str, Any] = {"pools": [scaled(mode, buffer="none")], "share_pools": True}
+    with claim_world(pods=0, mode=mode, **claims) as world, ThreadPoolExecutor() as pool:
+        world.serve(**claims)
+        for server in world.servers:
+            eventually(lambda server=server: is_member(server, of=2), seconds=20)
+        names = {server.claims.members.me: server for server in world.servers if server.claims.members}
+        follower, leader = names[max(names)], names[min(names)]
+        answers = [pool.submit(ask, follower) for _ in range(3)]
+        assert [each.result().status_code for each in answers] == [201] * 3
+        assert 3 <= replicas(world) + len(world.claimed()) <= 6
+        answers = [pool.submit(ask, server) for server in (follower, leader) * 2]
+        assert [each.result().status_code for each in answers] == [201] * 4
+        for each in world.claimed():
+            assert leader.http.delete(f"/v1/claims/{each}").status_code == 200
+        eventually(lambda: replicas(world) == 0, seconds=20)
+
+
+def is_member(server: Server, of: int) -> bool:
+    members = server.claims.members
+    assert members is not None
+    if len(members.members) != of:
+        members.look()
+    return len(members.members) == of
+
+
+def ask(server: Server) -> httpx.Response:
+    return server.http.post("/v1/pools/default/warm/claims", json={"wait_seconds": 20})
+
+
+def test_pods_that_another_replica_adds_count_towards_the_refill_limit() -> None:
+    with claim_world(pods=0, pools=[scaled(buffer="none", refill_pods=4, refill_seconds=60)]) as world:
+        eventually(lambda: world.server.claims.autoscaler.metrics()[0].samples)
+        world.api.patch(f"{DEPLOYMENT}/scale", {"spec": {"replicas": 3}})
+        world.idle(3)
+        assert world.claim(count=5, wait_seconds=3).json()["code"] == "DeadlineExceeded"
+        assert replicas(world) <= 4
 
 
 def test_nobody_scales_beyond_the_most() -> None:
