@@ -13,7 +13,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "extender"
 #: Not the server: what it is tried with, and commands, which tell a person what failed. Not the API server: who calls
 #: us. And the client itself, whose calls of its own methods are no further ones.
-OTHERS = ("embedded/", "demo/", "operate/", "web/", "kube/client/api.py")
+OTHERS = (
+    "embedded/",
+    "demo/",
+    "operate/",
+    "web/",
+    "kube/client/api.py",
+    "kube/client/session.py",
+    "kube/client/exchange.py",
+)
 #: The names under which a client is kept, and its methods that make requests.
 _CALLS = {
     "_api": ("request", "exchange", "stream", "encoded"),

@@ -520,12 +520,12 @@ def test_what_the_pilot_has_in_hand_when_it_stops_is_carried_out(
     api = connect(ClusterSettings(server=server.url))
     in_hand, stopping = threading.Event(), threading.Event()
 
-    def none_stands() -> None:
+    def none_is_idle() -> None:
         in_hand.set()
         stopping.wait(WAIT)
 
     with committing(api, reports) as committer:
-        monkeypatch.setattr(committer._api, "standing", none_stands)
+        monkeypatch.setattr(committer._api, "idle_connection", none_is_idle)
         committer.submit(bind(7))
         assert in_hand.wait(WAIT)
         stop = threading.Thread(target=committer.stop, args=(WAIT,))
