@@ -32,9 +32,9 @@ class WorkloadSettings(_Section):
 class AutoscalerSettings(_Section):
     """Scales the pool's workload: a replica for each pod that requests lack, and spare pods."""
 
-    #: The least and the most replicas.
-    least: int = Field(0, ge=0, le=100_000)
-    most: int = Field(ge=1, le=100_000)
+    #: The bounds of the number of replicas.
+    min_replicas: int = Field(0, ge=0, le=100_000)
+    max_replicas: int = Field(ge=1, le=100_000)
     #: Spare pods beyond the demand (claimed pods and pods that requests lack): none, one, a quarter or half of it.
     buffer: Literal["none", "one", "quarter", "half"] = "quarter"
     #: Seconds that a pod must be idle before a scale-down may delete it; between two changes, unless requests lack
@@ -80,14 +80,14 @@ class PoolSettings(_Section):
     #: Seconds that a claim lasts unless it is renewed, if its caller does not say.
     lease_seconds: float = Field(3600, ge=1, le=30 * 86_400)
     #: The limits of the queue, in requests: of all tenants, and of one.
-    most_waiting: int = Field(8192, ge=1, le=100_000)
-    most_waiting_of_tenant: int = Field(4096, ge=1, le=100_000)
+    max_pending: int = Field(8192, ge=1, le=100_000)
+    max_pending_per_tenant: int = Field(4096, ge=1, le=100_000)
     #: How many pods one tenant may have at once; 0: no limit.
-    most_pods_of_tenant: int = Field(0, ge=0, le=100_000)
+    max_pods_per_tenant: int = Field(0, ge=0, le=100_000)
     #: How many pods one claim may have.
-    most_pods_of_claim: int = Field(64, ge=1, le=1000)
+    max_pods_per_claim: int = Field(64, ge=1, le=1000)
     #: How many pods may be in creation at once for claims that find none idle (`on_empty: cold`).
-    most_cold: int = Field(64, ge=0, le=10_000)
+    max_cold: int = Field(64, ge=0, le=10_000)
     #: Waiting tenants are served in proportion to their weights; 1 if not given.
     weights: dict[str, float] = Field(default_factory=dict, max_length=10_000)
 
@@ -154,8 +154,8 @@ class ClaimSettings(_Section):
     authorization: Literal["none", "kubernetes"] = "none"
     e2b: E2bSettings = E2bSettings()
     #: The limits of the seconds that a request may wait for a pod, and that a lease may last.
-    longest_wait_seconds: float = Field(600, ge=1, le=3600)
-    longest_lease_seconds: float = Field(7 * 86_400, ge=1, le=365 * 86_400)
+    max_wait_seconds: float = Field(600, ge=1, le=3600)
+    max_lease_seconds: float = Field(7 * 86_400, ge=1, le=365 * 86_400)
     #: The replicas that serve the same pools share the idle pods, and each claims those of its own share first. Each
     #: has a Lease in the namespace of `leader_election`. Without this they are correct, too, but conflict more often.
     share_pools: bool = False

@@ -31,10 +31,10 @@ def refusal(asked: ClaimAsked, state: PoolState, creating: CreatingPods, pending
     `pending`: the bytes of all pending requests.
     """
     pool = state.pool
-    if not 1 <= asked.count <= pool.most_pods_of_claim:
-        return ClaimCode.TOO_MANY_PODS, f"count: expected 1 to {pool.most_pods_of_claim}, got {asked.count}"
-    if pool.most_pods_of_tenant and asked.count > pool.most_pods_of_tenant:
-        limit = pool.most_pods_of_tenant
+    if not 1 <= asked.count <= pool.max_pods_per_claim:
+        return ClaimCode.TOO_MANY_PODS, f"count: expected 1 to {pool.max_pods_per_claim}, got {asked.count}"
+    if pool.max_pods_per_tenant and asked.count > pool.max_pods_per_tenant:
+        limit = pool.max_pods_per_tenant
         return ClaimCode.TOO_MANY_PODS, f"count: a tenant may have {limit} pods of this pool, got {asked.count}"
     refused = _queue_limits(asked, state)
     if refused is None and asked.on_empty is OnEmpty.COLD:
@@ -49,10 +49,10 @@ def refusal(asked: ClaimAsked, state: PoolState, creating: CreatingPods, pending
 
 def _queue_limits(asked: ClaimAsked, state: PoolState) -> Refusal | None:
     pool, queue = state.pool, state.queue
-    if len(queue) >= pool.most_waiting:
-        return ClaimCode.QUEUE_FULL, f"{pool.most_waiting} requests wait for {asked.pool}: no more may wait"
-    if queue.of_tenant(asked.tenant) >= pool.most_waiting_of_tenant:
-        limit = pool.most_waiting_of_tenant
+    if len(queue) >= pool.max_pending:
+        return ClaimCode.QUEUE_FULL, f"{pool.max_pending} requests wait for {asked.pool}: no more may wait"
+    if queue.of_tenant(asked.tenant) >= pool.max_pending_per_tenant:
+        limit = pool.max_pending_per_tenant
         return ClaimCode.TENANT_QUEUE_FULL, f"{limit} requests of this tenant wait: no more may wait"
     return _demands(asked, queue)
 
@@ -88,8 +88,8 @@ def _creation(asked: ClaimAsked, state: PoolState, creating: CreatingPods) -> Re
     lacking = [name for name, value in asked.demand.labels if labels.get(name) != value]
     if lacking:
         return ClaimCode.NOT_POSSIBLE, f"on_empty: the pod template of {asked.pool} lacks the label {lacking[0]}"
-    if len(state.supply) < asked.count and creating.number(asked.pool) + asked.count > pool.most_cold:
-        return ClaimCode.QUEUE_FULL, f"on_empty: at most {pool.most_cold} pods are created for {asked.pool} at once"
+    if len(state.supply) < asked.count and creating.number(asked.pool) + asked.count > pool.max_cold:
+        return ClaimCode.QUEUE_FULL, f"on_empty: at most {pool.max_cold} pods are created for {asked.pool} at once"
     return None
 
 

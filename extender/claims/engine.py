@@ -308,7 +308,7 @@ class ClaimEngine:
 
     def _create(self, pending: Pending, pool: PoolState, now: float) -> None:
         """Create the pods that the request lacks, if its tenant's limit allows them."""
-        asked, limit = pending.asked, pool.pool.most_pods_of_tenant
+        asked, limit = pending.asked, pool.pool.max_pods_per_tenant
         if limit and pool.pods_of_tenant[asked.tenant] + pending.missing > limit:
             return
         pending.is_cold = True

@@ -91,12 +91,12 @@ class Pool:
     #: Seconds that a request waits for a pod if its caller does not say. The layers that make requests apply it.
     wait_seconds: float = 30.0
     #: The limits of the queue, in requests: of all tenants, and of one.
-    most_waiting: int = 8192
-    most_waiting_of_tenant: int = 4096
+    max_pending: int = 8192
+    max_pending_per_tenant: int = 4096
     #: How many pods one tenant may have at once; 0: no limit.
-    most_pods_of_tenant: int = 0
+    max_pods_per_tenant: int = 0
     #: How many pods one claim may have.
-    most_pods_of_claim: int = 64
+    max_pods_per_claim: int = 64
     #: Seconds within which a pod must be ready after its images changed, or after it was created for a claim.
     start_seconds: float = 120.0
     #: Mode `recycle`: the image that each container gets back when a claim that changed it ends. A container that is
@@ -107,7 +107,7 @@ class Pool:
     #: The pod template of the pool's workload, as JSON values: `metadata` and `spec`. None: no pods can be created.
     template: Mapping[str, Any] | None = None
     #: How many pods may be in creation at once for claims that find none idle.
-    most_cold: int = 64
+    max_cold: int = 64
     #: Waiting tenants are served in proportion to their weights; 1 if not given.
     weights: Mapping[str, float] = field(default_factory=dict)
 

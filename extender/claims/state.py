@@ -224,7 +224,7 @@ class ClaimState:
         held.update(tenant for key, tenant in self._held.values() if key == pool.key)
 
         def may_have(tenant: str, pods: int) -> bool:
-            return not pool.most_pods_of_tenant or held[tenant] + pods <= pool.most_pods_of_tenant
+            return not pool.max_pods_per_tenant or held[tenant] + pods <= pool.max_pods_per_tenant
 
         supply = Supply(pool.order, self.members.rank, self.members.are_several)
         made = PoolState(pool, ClaimQueue(pool.weights, may_have), supply, held)
@@ -536,7 +536,7 @@ class ClaimState:
         held[tenant] += change
         if not held[tenant]:
             del held[tenant]
-        if not state.pool.most_pods_of_tenant:
+        if not state.pool.max_pods_per_tenant:
             return  # the queue does not depend on it
         if change < 0:
             state.queue.reopen(tenant)

@@ -156,7 +156,7 @@ def _tenants(pool: PoolState, waiting: list[Pending], now: float) -> tuple[Tenan
 def why_waits(pool: PoolState, pending: Pending, coming: int | None = None) -> str:
     """Return why a queued request waits, as a sentence without a full stop. `coming`: pods that are not ready yet, if
     the sentence is to say that."""
-    asked, limit = pending.asked, pool.pool.most_pods_of_tenant
+    asked, limit = pending.asked, pool.pool.max_pods_per_tenant
     have = pool.pods_of_tenant.get(asked.tenant, 0)
     if limit and have + pending.missing > limit:
         return f"tenant {asked.tenant or '(none)'} has {have} of the {limit} pods that it may have"

@@ -365,7 +365,13 @@ def claim_arena(seed: int) -> Iterator[ClaimArena]:
             "name": "grow",
             "selector": {"pool": "grow"},
             "workload": {"name": "grow"},
-            "autoscaler": {"most": 6, "buffer": "none", "idle_seconds": 0, "cooldown_seconds": 0, "quiet_seconds": 0},
+            "autoscaler": {
+                "max_replicas": 6,
+                "buffer": "none",
+                "idle_seconds": 0,
+                "cooldown_seconds": 0,
+                "quiet_seconds": 0,
+            },
         },
         {"name": "again", "selector": {"pool": "again"}, "mode": "recycle"},
     ]

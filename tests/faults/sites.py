@@ -12,8 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2] / "extender"
 #: Not the server: what it is tried with, and commands, which tell a person what failed. Not the API server: who calls
-#: us. And the client itself, whose calls of its own methods are no further ones.
+#: us. And the client itself, whose calls of its own methods are no further ones. The engine of vpods has no server yet
+#: that would send what it asks for.
 OTHERS = (
+    "vpods/",
     "embedded/",
     "demo/",
     "operate/",

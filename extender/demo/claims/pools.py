@@ -29,7 +29,7 @@ class DemoPool:
 
 
 POOLS = (
-    DemoPool("python", "detach", 48, 0.6, {"weights": {"web": 3.0}, "most_pods_of_tenant": 30}),
+    DemoPool("python", "detach", 48, 0.6, {"weights": {"web": 3.0}, "max_pods_per_tenant": 30}),
     DemoPool("runner", "recycle", 24, 0.4, {"order": "oldest"}),
 )
 #: The tenants, and the share of each of all claims.

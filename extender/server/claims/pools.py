@@ -29,7 +29,7 @@ def configured_workloads(settings: ClaimSettings) -> dict[PoolKey, WorkloadRef]:
 def configured_policies(settings: ClaimSettings) -> dict[PoolKey, ScalePolicy]:
     """Return the scaling policies of these pools."""
     return {
-        PoolKey(each.namespace, each.name): _policy(rules, least=rules.least, most=rules.most)
+        PoolKey(each.namespace, each.name): _policy(rules, least=rules.min_replicas, most=rules.max_replicas)
         for each in settings.pools
         if (rules := each.autoscaler) is not None
     }
@@ -88,11 +88,11 @@ def _pool(settings: PoolSettings) -> Pool:
         images=dict(settings.images),
         ends_on_restart=settings.ends_on_restart,
         wait_seconds=settings.wait_seconds,
-        most_waiting=settings.most_waiting,
-        most_waiting_of_tenant=settings.most_waiting_of_tenant,
-        most_pods_of_tenant=settings.most_pods_of_tenant,
-        most_pods_of_claim=settings.most_pods_of_claim,
-        most_cold=settings.most_cold,
+        max_pending=settings.max_pending,
+        max_pending_per_tenant=settings.max_pending_per_tenant,
+        max_pods_per_tenant=settings.max_pods_per_tenant,
+        max_pods_per_claim=settings.max_pods_per_claim,
+        max_cold=settings.max_cold,
         weights=dict(settings.weights),
     )
 
@@ -107,11 +107,11 @@ def custom_pool(found: claim_resources.Pool) -> Pool:
         order=Order(spec.order),
         lease_seconds=float(spec.defaults.lease_seconds),
         wait_seconds=float(spec.defaults.wait_seconds),
-        most_waiting=limits.max_pending,
-        most_waiting_of_tenant=limits.max_pending_per_tenant,
-        most_pods_of_tenant=limits.max_pods_per_tenant,
-        most_pods_of_claim=limits.max_pods_per_claim,
-        most_cold=limits.max_cold,
+        max_pending=limits.max_pending,
+        max_pending_per_tenant=limits.max_pending_per_tenant,
+        max_pods_per_tenant=limits.max_pods_per_tenant,
+        max_pods_per_claim=limits.max_pods_per_claim,
+        max_cold=limits.max_cold,
         start_seconds=float(spec.start_seconds),
         images=dict(spec.images),
         ends_on_restart=spec.ends_on_restart,

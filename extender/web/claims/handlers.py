@@ -128,10 +128,10 @@ class ClaimHandlers:
         wait = wanted.wait_seconds
         if wait is None:
             found = self._service.find(pool)
-            wait = min(found.wait_seconds, limits.longest_wait_seconds) if found is not None else 0.0
+            wait = min(found.wait_seconds, limits.max_wait_seconds) if found is not None else 0.0
         for field, value, most in (
-            ("wait_seconds", wait, limits.longest_wait_seconds),
-            ("lease_seconds", wanted.lease_seconds, limits.longest_lease_seconds),
+            ("wait_seconds", wait, limits.max_wait_seconds),
+            ("lease_seconds", wanted.lease_seconds, limits.max_lease_seconds),
         ):
             if value > most:
                 raise BadRequest(f"{field}: expected at most {most:g}, got {value:g}", field)
@@ -223,7 +223,7 @@ class ClaimHandlers:
 
     async def renew(self, request: Request, claim: str) -> Response:
         wanted = await self._read(request, RenewRequest)
-        most = self._service.settings.longest_lease_seconds
+        most = self._service.settings.max_lease_seconds
         if wanted.lease_seconds > most:
             raise BadRequest(f"lease_seconds: expected at most {most:g}, got {wanted.lease_seconds:g}", "lease_seconds")
         known = self._calls.find(claim)

@@ -81,7 +81,7 @@ class E2bHandlers:
             claim=new_claim(),
             pool=pool,
             tenant=caller.tenant or "",
-            wait_seconds=min(self._settings.wait_seconds, self._service.settings.longest_wait_seconds),
+            wait_seconds=min(self._settings.wait_seconds, self._service.settings.max_wait_seconds),
             lease_seconds=lease,
             key=key,
             digest=_digest(note, lease) if key else "",
@@ -168,7 +168,7 @@ class E2bHandlers:
         return Response(status_code=204) if answer.code is ClaimCode.RENEWED else refusal(answer)
 
     def _lease(self, seconds: int) -> float:
-        most = self._service.settings.longest_lease_seconds
+        most = self._service.settings.max_lease_seconds
         if seconds > most:
             raise BadRequest(f"timeout: expected at most {most:g} seconds, got {seconds}", "timeout")
         return float(max(1, seconds))

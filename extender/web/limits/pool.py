@@ -4,7 +4,7 @@
                  |no
                waits for a thread of this pool --> computes --> the result, for all who joined before it began
 
-Promises: at most `threads` threads run at once; at most `most_waiting` different runs wait, and further ones are
+Promises: at most `threads` threads run at once; at most `max_pending` different runs wait, and further ones are
 refused at once; a run begins after each request that it answers, so no answer is older than its question.
 """
 
@@ -32,9 +32,9 @@ MOST_WAITING: Final = 64
 class Pool:
     """A pool for use in one event loop. A refusal says that there are too many `name`."""
 
-    def __init__(self, name: str, threads: int, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(self, name: str, threads: int, max_pending: int = MOST_WAITING) -> None:
         self._name = name
-        self._most_waiting = most_waiting
+        self._most_waiting = max_pending
         self._slots = CapacityLimiter(threads)
         #: A run has a slot of this pool already, so anyio's limiter need not count it.
         self._any = CapacityLimiter(math.inf)

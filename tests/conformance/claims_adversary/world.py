@@ -35,7 +35,7 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 @dataclass(frozen=True)
 class Draw:
-    """What a seed makes of the world. `weights`, `most_waiting` and so on are as in the configuration."""
+    """What a seed makes of the world. `weights`, `max_pending` and so on are as in the configuration."""
 
     modes: Mapping[str, str]
     orders: Mapping[str, str]
@@ -72,7 +72,7 @@ class Draw:
             "selector": {"pool": name},
             "mode": self.modes[name],
             "order": self.orders[name],
-            "most_pods_of_tenant": self.caps[name],
+            "max_pods_per_tenant": self.caps[name],
             "weights": dict(self.weights),
             "workload": {"kind": "Deployment", "name": f"{name}-a"},
             "start_seconds": 10,

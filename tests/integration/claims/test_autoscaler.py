@@ -23,7 +23,7 @@ def scaled(mode: str = "detach", **rules: Any) -> dict[str, Any]:
         "selector": {"pool": "warm"},
         "mode": mode,
         "workload": {"name": "warm"},
-        "autoscaler": {"most": 10, "idle_seconds": 0.5, "cooldown_seconds": 0.2, "quiet_seconds": 0.5, **rules},
+        "autoscaler": {"max_replicas": 10, "idle_seconds": 0.5, "cooldown_seconds": 0.2, "quiet_seconds": 0.5, **rules},
     }
 
 
@@ -95,7 +95,7 @@ def test_pods_that_another_replica_adds_count_towards_the_refill_limit() -> None
 
 
 def test_nobody_scales_beyond_the_most() -> None:
-    with claim_world(pods=0, pools=[scaled(most=2)]) as world, ThreadPoolExecutor() as pool:
+    with claim_world(pods=0, pools=[scaled(max_replicas=2)]) as world, ThreadPoolExecutor() as pool:
         answers = [pool.submit(world.claim, count=3, wait_seconds=4, lease_seconds=60) for _ in range(1)]
         eventually(lambda: replicas(world) == 2)
         assert answers[0].result().json()["code"] == "DeadlineExceeded"
@@ -106,7 +106,7 @@ def test_nobody_scales_beyond_the_most() -> None:
 
 def test_marks_that_nothing_will_delete_are_cleared() -> None:
     """C47."""
-    with claim_world(pods=2, pools=[scaled(least=2)]) as world:
+    with claim_world(pods=2, pools=[scaled(min_replicas=2)]) as world:
         name = world.pods(pool="warm")[0]["metadata"]["name"]
         marks = {"waggle.dev/scale-down": "1", "controller.kubernetes.io/pod-deletion-cost": "-2147483648"}
         world.api.patch(f"pods/{name}", {"metadata": {"annotations": marks}})

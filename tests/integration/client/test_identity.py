@@ -62,7 +62,7 @@ def test_certificates_and_tokens(tmp_path: Path) -> None:
 
 
 def test_a_full_line_is_tried_again_when_the_server_says() -> None:
-    pool = {"name": "warm", "selector": {"pool": "warm"}, "mode": "recycle", "most_waiting": 1}
+    pool = {"name": "warm", "selector": {"pool": "warm"}, "mode": "recycle", "max_pending": 1}
     with claim_world(pods=1, mode="recycle", pools=[pool]) as world:
 
         async def hold(seconds: float) -> float:

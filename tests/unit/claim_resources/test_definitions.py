@@ -159,7 +159,7 @@ def test_a_pool_object_becomes_the_engines_pool() -> None:
     pool = custom_pool(read(Pool, {"metadata": {"name": "p", "namespace": "n"}, "spec": spec}))
     assert str(pool.key) == "n/p"
     assert (pool.mode, pool.order) == (Mode.RECYCLE, Order.PACK)
-    assert (pool.most_waiting, pool.most_waiting_of_tenant) == (5, 4)
-    assert (pool.most_pods_of_tenant, pool.most_pods_of_claim) == (3, 2)
+    assert (pool.max_pending, pool.max_pending_per_tenant) == (5, 4)
+    assert (pool.max_pods_per_tenant, pool.max_pods_per_claim) == (3, 2)
     assert (pool.lease_seconds, pool.start_seconds) == (60.0, 7.0)
     assert (pool.selector, pool.images, pool.weights) == ({"app": "a"}, {"main": "idle:1"}, {"blue": 2.0})

@@ -30,13 +30,13 @@ ELSEWHERE = {
     "selector": "selector.matchLabels",
     "lease_seconds": "defaults.leaseSeconds",
     "wait_seconds": "defaults.waitSeconds",
-    "most_waiting": "limits.maxPending",
-    "most_waiting_of_tenant": "limits.maxPendingPerTenant",
-    "most_pods_of_tenant": "limits.maxPodsPerTenant",
-    "most_pods_of_claim": "limits.maxPodsPerClaim",
-    "most_cold": "limits.maxCold",
-    "autoscaler.least": "replicas",  # what `kubectl scale` sets
-    "autoscaler.most": "autoscaler.maxReplicas",
+    "max_pending": "limits.maxPending",
+    "max_pending_per_tenant": "limits.maxPendingPerTenant",
+    "max_pods_per_tenant": "limits.maxPodsPerTenant",
+    "max_pods_per_claim": "limits.maxPodsPerClaim",
+    "max_cold": "limits.maxCold",
+    "autoscaler.min_replicas": "replicas",  # what `kubectl scale` sets
+    "autoscaler.max_replicas": "autoscaler.maxReplicas",
 }
 #: What a schema of Kubernetes says of labels, and the configuration's own model checks.
 CHECKED_IN_CODE = {("selector", "additionalProperties")}
@@ -111,8 +111,8 @@ UNUSUAL: Object = {
     "workload.kind": "StatefulSet",
     "workload.name": "w",
     "autoscaler.buffer": "none",
-    "autoscaler.least": 2,
-    "autoscaler.most": 9,
+    "autoscaler.min_replicas": 2,
+    "autoscaler.max_replicas": 9,
 }
 
 

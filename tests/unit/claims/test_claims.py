@@ -188,7 +188,7 @@ def test_c16_what_was_claimed_for_a_caller_who_left_is_given_back(answered_first
 
 def test_c17_a_full_line_refuses() -> None:
     cluster = world()
-    cluster.tell(PoolsConfigured((cluster.pool(most_waiting=2),)))
+    cluster.tell(PoolsConfigured((cluster.pool(max_pending=2),)))
     cluster.ask("1")
     cluster.ask("2")
     answer = cluster.ask("3")
@@ -534,7 +534,7 @@ def test_priority_comes_before_fairness() -> None:
 
 def test_a_tenant_has_no_more_pods_than_it_may() -> None:
     cluster = world("p", "q", "r")
-    cluster.tell(PoolsConfigured((cluster.pool(most_pods_of_tenant=1),)))
+    cluster.tell(PoolsConfigured((cluster.pool(max_pods_per_tenant=1),)))
     cluster.ask("a1", tenant="a")
     cluster.ask("a2", tenant="a")
     cluster.ask("b1", tenant="b")
@@ -550,7 +550,7 @@ def test_a_tenant_has_no_more_pods_than_it_may() -> None:
 
 def test_a_gang_that_its_tenant_may_no_longer_have_keeps_nothing() -> None:
     cluster = world("a")
-    cluster.tell(PoolsConfigured((cluster.pool(most_pods_of_tenant=2),)))
+    cluster.tell(PoolsConfigured((cluster.pool(max_pods_per_tenant=2),)))
     cluster.ask("gang", tenant="a", count=2)
     cluster.ask("one", tenant="b")
     cluster.settle()

@@ -60,7 +60,7 @@ class ClaimsMachine(RuleBasedStateMachine):
         for index in range(number):
             self.world.add(node=NODES[index % 3], labels={"gpu": str(index % 2)})
         pool = self.world.pool(
-            order=order, most_pods_of_tenant=cap, most_waiting=6, start_seconds=20.0, template=TEMPLATE
+            order=order, max_pods_per_tenant=cap, max_pending=6, start_seconds=20.0, template=TEMPLATE
         )
         self.settings = (pool, window)
         self.worlds = [self.world, *(self.world.another() for _ in range(servers - 1))]

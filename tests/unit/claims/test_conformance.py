@@ -61,7 +61,7 @@ def test_c12_a_pod_is_given_when_the_event_comes_and_not_at_a_tick() -> None:
 
 def test_c18_a_request_that_comes_back_has_its_place_also_in_a_full_line() -> None:
     cluster = world("a")
-    cluster.tell(PoolsConfigured((cluster.pool(most_waiting=1),)))
+    cluster.tell(PoolsConfigured((cluster.pool(max_pending=1),)))
     cluster.ask("r")
     cluster.ask("s")
     assert code_or_none(cluster, "s") is None

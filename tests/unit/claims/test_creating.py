@@ -180,7 +180,7 @@ def test_c43e_half_a_gang_is_completed_by_the_callers_next_try() -> None:
 
 
 def test_a_tenant_gets_no_created_pods_beyond_its_limit() -> None:
-    cluster = cold("a", most_pods_of_tenant=1)
+    cluster = cold("a", max_pods_per_tenant=1)
     cluster.settle()
     cluster.ask("s", on_empty=OnEmpty.COLD)
     cluster.settle()
@@ -189,7 +189,7 @@ def test_a_tenant_gets_no_created_pods_beyond_its_limit() -> None:
 
 
 def test_so_many_pods_are_created_at_once_and_no_more() -> None:
-    cluster = cold(most_cold=1)
+    cluster = cold(max_cold=1)
     answer = cluster.ask("s", on_empty=OnEmpty.COLD)
     assert answer is not None
     assert (answer.code, answer.retry_after) == (ClaimCode.QUEUE_FULL, 1.0)

@@ -206,7 +206,7 @@ def test_a_server_of_claims_alone_scales_with_the_leases_that_it_has_and_no_othe
     once: dict[str, Any] = {"token": 1, "namespace": "pools", "name": "w", "replicas": 1, "resource_version": "1"}
     requests = [scale.request(ScaleWorkload(**once, resource=each)) for each in PLURALS.values()]
     found = {access(each.method, each.path) for each in requests}
-    pools = pools_with_workloads(autoscaler={"least": 1, "most": 2})
+    pools = pools_with_workloads(autoscaler={"min_replicas": 1, "max_replicas": 2})
     with serving(found, *map(workload, PLURALS), pools=pools) as cluster, closing(Api(cluster.url)) as api:
         paths = [f"/apis/apps/v1/namespaces/pools/{each}/w" for each in PLURALS.values()]
         eventually(lambda: all(api.get(path).json()["spec"]["replicas"] == 1 for path in paths))

@@ -218,7 +218,7 @@ class ClaimObjects:
                 if said is not None:
                     wait = float(said)
                 elif default is not None:
-                    wait = min(default, self._settings.longest_wait_seconds)
+                    wait = min(default, self._settings.max_wait_seconds)
             is_current = (
                 not decided
                 or decided in tracked.stood

@@ -314,8 +314,8 @@ def _refusal(obj: ClaimObject, settings: ClaimSettings) -> tuple[ClaimCode, str]
     if spec is None:
         return ClaimCode.NOT_POSSIBLE, obj.fault
     for field, value, most in (
-        ("waitSeconds", spec.wait_seconds, settings.longest_wait_seconds),
-        ("leaseSeconds", spec.lease_seconds, settings.longest_lease_seconds),
+        ("waitSeconds", spec.wait_seconds, settings.max_wait_seconds),
+        ("leaseSeconds", spec.lease_seconds, settings.max_lease_seconds),
     ):
         if value is not None and value > most:
             return ClaimCode.NOT_POSSIBLE, f"spec.{field}: expected at most {most:g}, got {value}"

@@ -78,7 +78,7 @@ def test_no_more_run_at_once_than_there_are_threads():
 
 def test_too_many_different_ones_are_refused_at_once():
     async def scenario() -> None:
-        pool, work = Pool("pages", threads=1, most_waiting=2), Work()
+        pool, work = Pool("pages", threads=1, max_pending=2), Work()
         tasks = [asyncio.create_task(pool.run(0, work))]
         await begin(work)
         tasks += [asyncio.create_task(pool.run(key, work)) for key in (1, 2)]
