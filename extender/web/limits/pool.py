@@ -34,7 +34,7 @@ class Pool:
 
     def __init__(self, name: str, threads: int, max_pending: int = MOST_WAITING) -> None:
         self._name = name
-        self._most_waiting = max_pending
+        self._max_pending = max_pending
         self._slots = CapacityLimiter(threads)
         #: A run has a slot of this pool already, so anyio's limiter need not count it.
         self._any = CapacityLimiter(math.inf)
@@ -48,7 +48,7 @@ class Pool:
         """
         task: asyncio.Task[_Result] | None = self._waiting.get(key)
         if task is None:
-            if len(self._waiting) >= self._most_waiting:
+            if len(self._waiting) >= self._max_pending:
                 text = f"too many {self._name} are asked for at once; try again"
                 raise HTTPException(503, text, {"Retry-After": "1"})
             task = self._waiting[key] = asyncio.get_running_loop().create_task(self._run(key, work))
