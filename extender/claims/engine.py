@@ -833,17 +833,20 @@ class ClaimEngine:
             self.orphans.seen(now)
         state = self.state
         while state.changed or state.dirty or state.between or state.keys_changed:
-            for uid in list(state.between):
-                del state.between[uid]
-                self._out += self.advancing.seen(uid, now)
-                self._watch_start(uid, now)
-            for name in list(state.changed):
-                del state.changed[name]
-                self._look_after(name, now)
-            for key in list(state.keys_changed):
-                del state.keys_changed[key]
-                if self.keyed is not None:
-                    self._out += self.keyed.look(key, now)
+            if state.between:
+                for uid in list(state.between):
+                    del state.between[uid]
+                    self._out += self.advancing.seen(uid, now)
+                    self._watch_start(uid, now)
+            if state.changed:
+                for name in list(state.changed):
+                    del state.changed[name]
+                    self._look_after(name, now)
+            if state.keys_changed:
+                for key in list(state.keys_changed):
+                    del state.keys_changed[key]
+                    if self.keyed is not None:
+                        self._out += self.keyed.look(key, now)
             if state.dirty:
                 self._pair(now)
 

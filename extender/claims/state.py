@@ -269,12 +269,12 @@ class ClaimState:
     def see(self, pod: WarmPod) -> bool:
         """Store a version of a pod that the API server showed. Return False if the pod is deleted, or if this version
         or a newer one is known: the watch repeats the versions that answers to writes have shown."""
-        pod = self._in_its_namespace(pod)
         uid = pod.uid
         before = self.pods.get(uid)
         if before is None:
             if uid in self._gone:
                 return False
+            pod = self._in_its_namespace(pod)
             self.pods[uid] = pod
             self._move(uid, "", pod.node)
             self._index(uid, None, pod.mark)
@@ -282,6 +282,7 @@ class ClaimState:
             known, shown = before.resource_version, pod.resource_version
             if known == shown or older(shown, known):
                 return False
+            pod = self._in_its_namespace(pod)
             self.pods[uid] = pod
             if before.node != pod.node:
                 self._move(uid, before.node, pod.node)
@@ -301,8 +302,10 @@ class ClaimState:
         """A claim has pods of one namespace. A mark with the name of a claim of another one is somebody's forgery: the
         pod is in a claim of its own, which nobody has asked for and everybody may see."""
         mark = pod.mark
-        known = self.claims.get(mark.claim) if mark is not None else None
-        if mark is None or known is None or known.pool.namespace == pod.namespace:
+        if mark is None:
+            return pod
+        known = self.claims.get(mark.claim)
+        if known is None or known.pool.namespace == pod.namespace:
             return pod
         return msgspec.structs.replace(pod, mark=msgspec.structs.replace(mark, claim=f"{mark.claim}/{pod.namespace}"))
 
