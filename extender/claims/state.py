@@ -506,9 +506,13 @@ class ClaimState:
 
     def _date(self, claim: Claim) -> None:
         """Set the end of the lease: the latest one that a mark on its pods names."""
-        ends = [mark.expires for uid in claim.uids if (mark := self.pods[uid].mark) is not None]
-        if ends:
-            claim.expires = max(ends)
+        latest: float | None = None
+        for uid in claim.uids:
+            mark = self.pods[uid].mark
+            if mark is not None and (latest is None or mark.expires > latest):
+                latest = mark.expires
+        if latest is not None:
+            claim.expires = latest
 
     def _forget_key(self, claim: Claim) -> None:
         key = claim.key_of_tenant
