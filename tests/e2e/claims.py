@@ -7,19 +7,21 @@
             c.scale(20)
         assert len(c.alive(calls.claimed())) == 200
 
-A server has the account, the rights and the policies that manifests/claims ships. At the end of a world everything is
-removed. Pods come from a Deployment and are made, adopted, released and collected by the real controllers; KWOK runs
-them.
+A server has the account and the rights that manifests/claims ships; guard.py puts the policies in force that come with
+them. At the end of a world everything is removed. Pods come from a Deployment and are made, adopted, released and
+collected by the real controllers; KWOK runs them.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -29,21 +31,14 @@ import httpx
 import yaml
 
 from extender.claims.writes.names import CLAIM_ANNOTATION, CLAIM_LABEL, PHASE_LABEL
-from tests.e2e.cluster import ControlPlane, describe
+from tests.e2e.cluster import WAGGLES_NAMESPACE, ControlPlane, describe
+from tests.e2e.guard import acting_as
 from tests.e2e.hands import Hands, Object, eventually
 from tests.e2e.processes import Process, free_port
 
 _MANIFESTS = Path(__file__).parents[2] / "manifests"
 _DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments"
-_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-_POLICIES = {
-    "ValidatingAdmissionPolicy": f"{_ADMISSION}/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": f"{_ADMISSION}/validatingadmissionpolicybindings",
-}
-#: The account that the ReplicaSet controller has.
-REPLICASETS = "system:serviceaccount:kube-system:replicaset-controller"
-#: And the garbage collector.
-COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
+_ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings"
 _worlds = count(1)
 
 
@@ -97,16 +92,26 @@ class ClaimCluster(Hands):
     def __init__(self, plane: ControlPlane, mode: str = "detach") -> None:
         super().__init__(plane)
         self.plane, self.mode = plane, mode
+        self.waggle = _client()
         self.servers: dict[str, Process] = {}
         self.urls: dict[str, str] = {}
         self.folder = plane.folder / f"claims-{next(_worlds)}"
         self.folder.mkdir()
         (binding,) = yaml.safe_load_all((_MANIFESTS / "claims" / "pool-namespace.yaml").read_text(encoding="utf-8"))
-        self._post(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{self.namespace}/rolebindings", binding)
+        self._post(_ROLE_BINDINGS.format(self.namespace), binding)
 
     def _post(self, path: str, body: Any) -> Object:
         made: Object = describe(self.http.post(path, json=body))
         return made
+
+    def bind(self, role: str, account: str = "waggle-claims", namespace: str = WAGGLES_NAMESPACE) -> None:
+        """Give a service account the rights of a ClusterRole, in the pool's namespace."""
+        body = {
+            "metadata": {"name": f"{role}-{account}"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        }
+        self._post(_ROLE_BINDINGS.format(self.namespace), body)
 
     # -- the workload -----------------------------------------------------------------------------------------------
 
@@ -125,6 +130,11 @@ class ClaimCluster(Hands):
 
     def ready(self, name: str = "warm") -> int:
         found: int = self._deployment(name)["status"].get("readyReplicas", 0)
+        return found
+
+    def wanted(self, name: str = "warm") -> int:
+        """The replicas that it is to have."""
+        found: int = self._deployment(name)["spec"]["replicas"]
         return found
 
     def _deployment(self, name: str) -> Object:
@@ -148,43 +158,22 @@ class ClaimCluster(Hands):
             )
         )
 
-    def delete_deployment(self, name: str = "warm") -> None:
+    def delete_deployment(self, name: str = "warm", *, propagation: str = "Background") -> None:
         """Its ReplicaSets and their pods are garbage then."""
-        body = {"propagationPolicy": "Background"}
+        body = {"propagationPolicy": propagation}
         describe(self.http.request("DELETE", f"{_DEPLOYMENTS.format(self.namespace)}/{name}", json=body))
 
-    # -- the policy -------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def policy(self, name: str) -> Iterator[None]:
-        """A policy of components/claims-guard in force."""
-        text = (_MANIFESTS / "components" / "claims-guard" / f"{name}.yaml").read_text(encoding="utf-8")
-        objects = list(yaml.safe_load_all(text))
-        places = [_POLICIES[item["kind"]] for item in objects]
-        for item, place in zip(objects, places, strict=True):
-            self._post(place, item)
-        try:
-            self.pod("probe", nodeName="n0", annotations={CLAIM_ANNOTATION: "probe"})
-            eventually(self._is_refused, "the policy is in force")
-            self.delete("probe", grace=0)
-            yield
-        finally:
-            for item, place in zip(objects, places, strict=True):
-                self.http.delete(f"{place}/{item['metadata']['name']}")
-
-    def _is_refused(self) -> bool:
-        return self.deletes("probe", REPLICASETS) == 422
-
-    def deletes(self, pod: str, account: str) -> int:
-        """The status of a deletion by an account, "" for the administrator, that is only tried."""
-        headers = {"Impersonate-User": account, "Impersonate-Group": "system:masters"} if account else {}
-        answer = self.http.request("DELETE", f"{self._path('Pod')}/{pod}", params={"dryRun": "All"}, headers=headers)
-        return answer.status_code
+    def deletes(self, pod: str, account: str = "") -> int:
+        """The status of a deletion by an account; "": by the administrator."""
+        return self.http.request("DELETE", f"{self._path('Pod')}/{pod}", headers=acting_as(account)).status_code
 
     # -- servers ----------------------------------------------------------------------------------------------------
 
-    def serve(self, name: str = "a", *, wait: bool = True, **pool: Any) -> None:
-        """Start a server of claims, where it was before if it was."""
+    def serve(
+        self, name: str = "a", *, wait: bool = True, claims: Mapping[str, Any] | None = None, **pool: Any
+    ) -> None:
+        """Start a server of claims, where and as it was before if it was. `claims` changes that section of its
+        configuration, `pool` the pool in it."""
         told, config = self.folder / f"{name}.url", self.folder / f"{name}.yaml"
         if not config.exists():
             warm = {
@@ -197,8 +186,10 @@ class ClaimCluster(Hands):
             settings = {
                 "server": {"port": free_port()},
                 "extender": {"enabled": False},
+                # Of the Leases by which replicas share the pools: those of another cluster are not counted.
+                "leader_election": {"namespace": WAGGLES_NAMESPACE, "name": f"claims-{self.namespace}"},
                 "cluster": {"kubeconfig": str(self.plane.kubeconfig("waggle-claims"))},
-                "claims": {"enabled": True, "pools": [warm]},
+                "claims": {"enabled": True, "pools": [warm], **(claims or {})},
             }
             config.write_text(yaml.safe_dump(settings), encoding="utf-8")
         told.unlink(missing_ok=True)
@@ -214,7 +205,7 @@ class ClaimCluster(Hands):
         return self.ask(name, "/readyz/claims").status_code == 200
 
     def ask(self, name: str, path: str, method: str = "GET", **more: Any) -> httpx.Response:
-        return httpx.request(method, f"{self.urls[name]}{path}", timeout=30, **more)
+        return self.waggle.request(method, f"{self.urls[name]}{path}", **more)
 
     def pool(self, name: str = "a") -> Object:
         found: Object = self.ask(name, f"/v1/pools/{self.namespace}/warm").json()
@@ -222,6 +213,10 @@ class ClaimCluster(Hands):
 
     def idle(self, at_least: int, name: str = "a") -> None:
         eventually(lambda: self.pool(name)["idle"] >= at_least, lambda: str(self.pool(name)), seconds=40)
+
+    def scales(self, name: str) -> bool:
+        """Whether this server is the one that scales workloads."""
+        return "waggle_autoscaler_reason{" in self.ask(name, "/metrics").text
 
     # -- callers ----------------------------------------------------------------------------------------------------
 
@@ -237,7 +232,7 @@ class ClaimCluster(Hands):
         lock = threading.Lock()
 
         def call() -> None:
-            with httpx.Client(timeout=30) as client:
+            with _client() as client:
                 while True:
                     with lock:
                         mine = next(numbers, None)
@@ -245,7 +240,7 @@ class ClaimCluster(Hands):
                         return
                     self._call(client, calls, urls, mine, patience if keys else 0, body)
 
-        threads = [threading.Thread(target=call) for _ in range(at_once)]
+        threads = [threading.Thread(target=call) for _ in range(min(at_once, number))]
         for thread in threads:
             thread.start()
         try:
@@ -258,8 +253,15 @@ class ClaimCluster(Hands):
     def _call(
         self, client: httpx.Client, calls: Calls, urls: list[str], mine: int, patience: float, body: Mapping[str, Any]
     ) -> None:
-        key = f"k{mine}"
-        sent = {"wait_seconds": 20, "lease_seconds": 600, **body, **({"key": key} if patience else {})}
+        begun = time.monotonic()
+        answer, tries = self._claim(client, urls, mine, patience, body)
+        calls.add(f"k{mine}", answer, time.monotonic() - begun, tries)
+
+    def _claim(
+        self, client: httpx.Client, urls: list[str], mine: int, patience: float, body: Mapping[str, Any]
+    ) -> tuple[httpx.Response | None, int]:
+        """The last answer, and how often it was tried. Without patience: once, and without a key."""
+        sent = {"wait_seconds": 20, "lease_seconds": 600, **body, **({"key": f"k{mine}"} if patience else {})}
         begun, tries, answer = time.monotonic(), 0, None
         while not tries or time.monotonic() - begun < patience:
             url = urls[(mine + tries) % len(urls)]
@@ -271,47 +273,83 @@ class ClaimCluster(Hands):
             if answer is not None and answer.status_code not in (429, 502, 503, 504):
                 break
             time.sleep(0.05)
-        calls.add(key, answer, time.monotonic() - begun, tries)
+        return answer, tries
 
     def middle(self, calls: Calls, number: int) -> None:
         """Wait until so many callers have their answer."""
         eventually(lambda: calls.ended >= number, lambda: f"{calls.ended} ended: {calls.failed()}", seconds=40)
 
-    def churn(self, number: int, *, at_once: int = 8) -> list[str]:
-        """Claim and release by threads; the UIDs of the pods in order. Raises AssertionError if one is given twice."""
+    def churn(self, number: int, *, at_once: int = 8, faults: Sequence[Callable[[], object]] = ()) -> list[str]:
+        """Claim and release by threads; the UIDs of the pods in order. The faults happen meanwhile, one after another.
+
+        Raises AssertionError if a pod is given twice, or does not live as long as it is held. A claim whose release is
+        lost ends with its lease, after twenty seconds.
+        """
         held: set[str] = set()
         given: list[str] = []
-        doubled: list[str] = []
+        wrong: list[str] = []
         lock, numbers, urls = threading.Lock(), iter(range(number)), list(self.urls.values())
 
         def call() -> None:
-            with httpx.Client(timeout=60) as client:
-                while True:
-                    with lock:
-                        mine = next(numbers, None)
-                    if mine is None:
-                        return
-                    url = urls[mine % len(urls)]
-                    path = f"{url}/v1/pools/{self.namespace}/warm/claims"
-                    body = describe(client.post(path, json={"wait_seconds": 30, "lease_seconds": 600}))
+            with _client() as client:
+                while (mine := next(numbers, None)) is not None:
+                    answer, _ = self._claim(client, urls, mine, 40, {"lease_seconds": 20})
+                    assert answer is not None
+                    body = describe(answer)
                     (pod,) = body["pods"]
                     with lock:
                         given.append(pod["uid"])
-                        doubled.extend({pod["uid"]} & held)
+                        wrong.extend({f"{pod['name']} is given twice"} if pod["uid"] in held else ())
                         held.add(pod["uid"])
                     time.sleep(0.02)
+                    found = self._what_is_wrong(pod, body["id"])
                     with lock:
+                        wrong.extend(found)
                         held.discard(pod["uid"])
-                    describe(client.delete(f"{url}/v1/claims/{body['id']}"))
+                    self._release(client, urls, mine, body["id"])
 
-        threads = [threading.Thread(target=call) for _ in range(at_once)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(120)
-        assert not doubled, f"given while they were held: {doubled}"
+        with ThreadPoolExecutor(at_once) as callers:
+            calls = [callers.submit(call) for _ in range(at_once)]
+            for turn, fault in enumerate(faults, 1):
+                due = number * turn // (len(faults) + 1)
+                eventually(lambda due=due: len(given) >= due or all(each.done() for each in calls), seconds=60)  # type: ignore[misc]
+                fault()
+            for each in calls:
+                each.result(120)
+        assert not wrong, wrong
         assert len(given) == number
         return given
+
+    def _what_is_wrong(self, pod: Object, claim: str) -> list[str]:
+        """With a pod that is held: it is gone, or going, or another claim's."""
+
+        def asked() -> httpx.Response | None:
+            try:
+                answer = self.http.get(f"{self._path('Pod')}/{pod['name']}")
+            except httpx.TransportError:  # the API server is being restarted
+                return None
+            return answer if answer.status_code in (200, 404) else None
+
+        answer: httpx.Response = eventually(asked, "the API server answers", seconds=60)
+        metadata = answer.json()["metadata"]
+        lives = answer.status_code == 200 and metadata["uid"] == pod["uid"] and "deletionTimestamp" not in metadata
+        if lives and metadata["labels"].get(CLAIM_LABEL) == claim:
+            return []
+        return [f"{pod['name']} is held by {claim}: {answer.status_code} {metadata}"]
+
+    def _release(self, client: httpx.Client, urls: list[str], mine: int, claim: str) -> None:
+        """At the server that gave it; at another one if that is gone. 404: an earlier try was heard, or nobody knows
+        the claim yet."""
+
+        def released() -> bool:
+            try:
+                url = urls[(mine + next(tries)) % len(urls)]
+                return client.delete(f"{url}/v1/claims/{claim}").status_code in (200, 404)
+            except httpx.TransportError:
+                return False
+
+        tries = count()
+        eventually(released, f"{claim} is released", seconds=60)
 
     @contextmanager
     def relabelled(self) -> Iterator[None]:
@@ -398,23 +436,30 @@ class ClaimCluster(Hands):
             if not after:
                 return found
 
-    def release_all(self, calls: Calls, name: str = "a") -> None:
-        def release(claims: list[str]) -> None:
-            with httpx.Client(base_url=self.urls[name], timeout=30) as client:
-                answers.extend(client.delete(f"/v1/claims/{claim}") for claim in claims)
+    def release(self, claims: Iterable[str], name: str = "a") -> None:
+        def release(some: list[str]) -> None:
+            with _client() as client:
+                answers.extend(client.delete(f"{self.urls[name]}/v1/claims/{claim}") for claim in some)
 
-        claims, answers = sorted(set(calls.claimed().values())), list[httpx.Response]()
-        threads = [threading.Thread(target=release, args=(claims[i::8],)) for i in range(8)]
+        ordered, answers = sorted(claims), list[httpx.Response]()
+        threads = [threading.Thread(target=release, args=(ordered[i::8],)) for i in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(60)
-        assert [answer.status_code for answer in answers] == [200] * len(claims)
+        assert [answer.status_code for answer in answers] == [200] * len(ordered)
 
     def law(self, name: str = "a") -> None:
-        """accepted = succeeded + failed + pending."""
-        pool = self.pool(name)
-        assert pool["accepted"] == pool["succeeded"] + sum(pool["failed"].values()) + pool["pending"], json.dumps(pool)
+        """accepted = ended + pending."""
+        text = self.ask(name, "/metrics").text
+        accepted, ended, pending = (
+            sum(
+                float(value)
+                for value in re.findall(rf"^waggle_claims_{metric}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE)
+            )
+            for metric in ("accepted_total", "ended_total", "pending")
+        )
+        assert accepted == ended + pending, f"{accepted} accepted, {ended} ended, {pending} pending"
 
     def close(self) -> None:
         for server in self.servers.values():
@@ -424,6 +469,7 @@ class ClaimCluster(Hands):
             self.remove_all()
         finally:
             self.http.close()
+            self.waggle.close()
 
     def _emptied(self) -> bool:
         """Whether nothing is left. A controller that lags makes pods for a ReplicaSet that is deleted already."""
@@ -431,6 +477,11 @@ class ClaimCluster(Hands):
             self.http.delete(path, params={"gracePeriodSeconds": "0"})
         time.sleep(0.2)
         return not (self.list("ReplicaSet") or self.list("Pod"))
+
+
+def _client() -> httpx.Client:
+    """For plain HTTP. Each would otherwise read all certificates of the machine, which takes longer than a claim."""
+    return httpx.Client(verify=False, timeout=60)
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import json
 import ssl
 import time
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -61,15 +62,23 @@ class ControlPlane:
     """A real control plane. `start` returns when all of it is ready; `programs` are the executables by name.
 
     Without `rights`, nothing of Waggle's has been applied to it.
-    `bare`: etcd and kube-apiserver only, where nothing is done to objects but what their clients do, and no audit log,
-    which would be of Waggle's requests only.
+    `bare`: etcd and kube-apiserver only, where nothing is done to objects but what their clients do. Not `audited`: no
+    audit log, which is of Waggle's requests only and takes time that is measured.
     """
 
     name = "real"
 
-    def __init__(self, programs: Mapping[str, Path], folder: Path, *, rights: bool = True, bare: bool = False) -> None:
+    def __init__(
+        self,
+        programs: Mapping[str, Path],
+        folder: Path,
+        *,
+        rights: bool = True,
+        bare: bool = False,
+        audited: bool = True,
+    ) -> None:
         self._programs, self.folder = programs, folder
-        self._rights, self._bare = rights, bare
+        self._rights, self._bare, self._audited = rights, bare, audited and not bare
         self._etcd_url = f"http://127.0.0.1:{free_port()}"
         self._port = free_port()
         self.url = f"https://127.0.0.1:{self._port}"
@@ -144,8 +153,11 @@ class ControlPlane:
         return path
 
     def client(self, user: str = "admin") -> httpx.Client:
-        trust = trusting(self.authority.certificate, self._users[user])
-        return httpx.Client(base_url=self.url, verify=trust, timeout=30)
+        return httpx.Client(base_url=self.url, verify=self.trust(user), timeout=30)
+
+    def trust(self, user: str) -> ssl.SSLContext:
+        """For connections to the API server as that user."""
+        return trusting(self.authority.certificate, self._users[user])
 
     # -- components -------------------------------------------------------------------------------------------------
 
@@ -164,6 +176,16 @@ class ControlPlane:
         with self.client() as admin:
             self._wait(new, admin, "/readyz")
         self.restarts.append((begun, time.time()))
+
+    @contextmanager
+    def controllers_paused(self) -> Iterator[None]:
+        """They see and do nothing meanwhile; after that they have everything to do at once."""
+        process = next(process for process in self.processes if process.name == "kube-controller-manager")
+        process.pause()
+        try:
+            yield
+        finally:
+            process.resume()
 
     def _start_etcd(self) -> None:
         peer = f"http://127.0.0.1:{free_port()}"
@@ -207,7 +229,7 @@ class ControlPlane:
         )
 
     def _audit_flags(self) -> list[str]:
-        if self._bare:
+        if not self._audited:
             return []
         return [f"--audit-policy-file={HERE / 'controlplane' / 'audit.yaml'}", f"--audit-log-path={self.audit_log}"]
 

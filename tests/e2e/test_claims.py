@@ -1,24 +1,34 @@
 """Claims on the real control plane, from pools that detach: servers, API server and Deployments fail meanwhile.
 
-No claimed pod is lost and none is in two claims, whatever happens in the middle of 200 claims.
+No claimed pod is lost and none is in two claims, whatever happens in the middle of 200 claims. The policies that come
+with the manifests are in force.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
-from tests.e2e.claims import COLLECTOR, REPLICASETS, ClaimCluster, claim_cluster
+from extender.claims.writes.names import PHASE_LABEL
+from tests.e2e.claims import ClaimCluster, claim_cluster
 from tests.e2e.cluster import ControlPlane
+from tests.e2e.guard import Guard, guarded
 from tests.e2e.hands import eventually
 
 CLAIMS = 200
 
 
+@pytest.fixture(scope="module")
+def guard(plane: ControlPlane) -> Iterator[Guard]:
+    with guarded(plane) as made:
+        yield made
+
+
 @pytest.fixture
-def c(plane: ControlPlane) -> Iterator[ClaimCluster]:
+def c(plane: ControlPlane, guard: Guard) -> Iterator[ClaimCluster]:
     with claim_cluster(plane) as made:
         yield made
 
@@ -43,7 +53,7 @@ def test_two_servers_side_by_side_give_each_pod_once_and_the_replicaset_refills(
         f"{CLAIMS} claims from a pool of 60 by two servers in {took:.1f} s, p50 {calls.p(50) * 1e3:.0f} ms, "
         f"p99 {calls.p(99) * 1e3:.0f} ms; {calls.retried} tried again",
     )
-    c.release_all(calls, "b")
+    c.release(told.values(), "b")
     eventually(lambda: not c.claimed(), "all claimed pods are deleted")
     c.rest()
 
@@ -62,14 +72,16 @@ def test_a_server_that_is_killed_loses_nothing(c: ClaimCluster) -> None:
     assert c.alive(told) == told
     assert len(c.abandoned(told)) <= 16  # the calls that were under way
     c.rest()
+    c.serve("b")
+    c.rest()  # it has read all of them from the pods
 
 
 def test_what_a_killed_server_gave_to_callers_that_do_not_come_again_ends_by_lease(c: ClaimCluster) -> None:
     c.deploy(60)
     c.serve("a")
     c.serve("b")
-    with c.callers(CLAIMS, keys=False, lease_seconds=8, at_once=32) as calls:
-        c.middle(calls, CLAIMS // 3)
+    with c.callers(60, keys=False, lease_seconds=12, at_once=32) as calls:  # none of them waits for another pod
+        c.middle(calls, 10)
         c.servers["b"].kill()
     told = calls.claimed()
     assert calls.failed().keys() == {"no answer"}
@@ -106,50 +118,66 @@ def test_the_api_server_is_restarted(c: ClaimCluster, plane: ControlPlane) -> No
     c.rest()
 
 
-def test_a_scale_down_kills_nothing_that_is_claimed(c: ClaimCluster) -> None:
+def test_a_scale_down_kills_nothing_that_is_claimed(
+    c: ClaimCluster, plane: ControlPlane, guard: Guard, record_property: pytest.RecordProperty
+) -> None:
+    """The ReplicaSet controller chooses at once what it deletes, and then deletes 20 a second: many of those pods are
+    claimed meanwhile."""
     c.deploy(120)
     c.serve("a")
-    with c.policy("replicasets"):
-        with c.callers(100) as calls:
+    denied = guard.denied("waggle-claimed-pods")
+    with ExitStack() as paused:
+        paused.enter_context(plane.controllers_paused())
+        c.scale(20)
+        with c.callers(100, at_once=4) as calls:
             c.middle(calls, 10)
-            c.scale(20)
-        told = calls.claimed()
-        eventually(lambda: c.ready() == 20 and len(c.idle_pods()) == 20, "the scale-down is over", seconds=40)
-        assert c.alive(told) == told
+            paused.close()
+    told = calls.claimed()
+    eventually(lambda: c.ready() == 20 and len(c.idle_pods()) == 20, "the scale-down is over", seconds=40)
+    assert c.alive(told) == told
     assert len(told) == 100
     c.rest()
+    denied = guard.denied("waggle-claimed-pods") - denied
+    record_property("measured", f"{denied} of 100 pods were claimed when the ReplicaSet controller was to delete them")
+    assert denied
 
 
-def test_the_policy_minds_only_claimed_pods_and_controllers(c: ClaimCluster) -> None:
-    c.deploy(2)
-    c.serve("a")
-    with c.callers(1) as calls:
-        pass
-    (uid,) = calls.claimed()
-    (claimed,) = (pod["metadata"]["name"] for pod in c.list("Pod") if pod["metadata"]["uid"] == uid)
-    idle = c.idle_pods()[0]["metadata"]["name"]
-    with c.policy("replicasets"):
-        for account in (REPLICASETS, COLLECTOR):
-            assert c.deletes(claimed, account) == 422
-            assert c.deletes(idle, account) == 200
-        assert c.deletes(claimed, "") == 200
-
-
-def test_a_deployment_that_is_deleted_takes_no_claimed_pod_with_it(c: ClaimCluster) -> None:
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+def test_a_deployment_that_is_deleted_takes_no_claimed_pod_with_it(c: ClaimCluster, propagation: str) -> None:
     """Its ReplicaSet is garbage, and so are the pods that it has; claimed ones it has no more."""
-    c.deploy(120)
+    c.deploy(60)
     c.serve("a")
-    with c.policy("replicasets"):
-        with c.callers(150, wait_seconds=1, patience=1) as calls:
-            c.middle(calls, 30)
-            c.delete_deployment()
-            eventually(lambda: not c.idle_pods(), "the garbage is collected", seconds=40)
-        told = calls.claimed()
-        assert c.alive(told) == told == c.claimed()
-    assert len(told) >= 30
+    with c.callers(80, wait_seconds=1, patience=1) as calls:
+        c.middle(calls, 15)
+        c.delete_deployment(propagation=propagation)
+        eventually(lambda: not c.idle_pods(), "the garbage is collected", seconds=40)
+    told = calls.claimed()
+    assert c.alive(told) == told == c.claimed()
+    assert len(told) >= 15
     c.rest()
 
 
+def test_a_claimed_pod_that_gets_its_labels_back_is_adopted_and_outlives_a_scale_down(c: ClaimCluster) -> None:
+    c.deploy(3)
+    c.serve("a")
+    with c.callers(2) as calls:
+        pass
+    told = calls.claimed()
+    eventually(lambda: c.ready() == 3, "as many are made")
+    for pod in c.list("Pod"):
+        if pod["metadata"]["uid"] in told:
+            c.patch(pod["metadata"]["name"], {"metadata": {"labels": {"pool": "warm"}}})
+    eventually(lambda: all("ownerReferences" in pod["metadata"] for pod in c.list("Pod")), "both are adopted")
+    c.scale(0)
+    eventually(lambda: not c.idle_pods(), "the others are deleted")
+    assert c.alive(told) == told
+    assert c.pool()["idle"] == 0
+    c.rest()
+    c.release(told.values())
+    eventually(lambda: not c.list("Pod"), "both are deleted")
+
+
+@pytest.mark.usefixtures("guard")
 def test_pods_that_are_recycled_while_somebody_relabels_them_are_given_to_one_at_a_time(plane: ControlPlane) -> None:
     with claim_cluster(plane, "recycle") as c:
         c.deploy(20)
@@ -163,3 +191,29 @@ def test_pods_that_are_recycled_while_somebody_relabels_them_are_given_to_one_at
         c.rest()
         c.idle(20)
         assert c.ready() == 20
+
+
+@pytest.mark.usefixtures("guard")
+def test_pods_that_are_recycled_live_as_long_as_they_are_held_whatever_fails(plane: ControlPlane) -> None:
+    """In the middle of the claims a server is killed and comes back, the Deployment rolls out, and the API server is
+    restarted. Pods of the old ReplicaSet go when they are released."""
+    with claim_cluster(plane, "recycle") as c:
+        c.deploy(20)
+        c.serve("a")
+        c.serve("b")
+        c.idle(20)
+        before = {pod["metadata"]["uid"] for pod in c.list("Pod")}
+        c.churn(
+            CLAIMS,
+            faults=(
+                c.servers["b"].kill,
+                lambda: c.serve("b", wait=False),
+                c.roll_out,
+                plane.restart_api_server,
+            ),
+        )
+        eventually(lambda: not c.claimed(), "all are released, or their leases are over", seconds=40)
+        eventually(lambda: not before & {pod["metadata"]["uid"] for pod in c.list("Pod")}, "the roll-out is over")
+        c.idle(20)
+        c.rest()
+        assert {pod["metadata"]["labels"][PHASE_LABEL] for pod in c.idle_pods()} == {"idle"}
