@@ -46,7 +46,7 @@ bench: $(INSTALLED) ## measure; prints a table of ratios
 bench-hived: $(INSTALLED) ## measure HiveD on the original's workload, beside what the original took
 	@$(BIN)/python -m tests.bench.hived $(ARGS)
 
-bench-claims: $(INSTALLED) ## measure claims: the engine alone, and beside the source's policy and a naive client
+bench-claims: $(INSTALLED) ## measure claims: the engine alone, beside the source's policy and a naive client, and on a real control plane if that is built
 	@$(BIN)/python -m tests.bench.claims $(ARGS)
 
 bench-e2e: $(INSTALLED) ## measure what Waggle costs a real kube-scheduler (needs Go, as e2e does)

@@ -22,7 +22,7 @@ def test_the_quick_bench_measures_every_row(tmp_path: Path) -> None:
     for each in raw["simulated"]:
         assert each["claimed"] > 0
         assert each["doubles"] == each["failed"] == 0
-    assert len(raw["aims"]) == 12
+    assert len(raw["aims"]) - len(raw["real"]) // 2 == 12  # one for each mode, with two clients, if that can run
 
 
 def test_each_aim_is_held_against_its_figure() -> None:

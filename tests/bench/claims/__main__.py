@@ -1,10 +1,11 @@
 """make bench-claims: how fast are claims, beside the source's policy and a client that lists and patches?
 
-    python -m tests.bench.claims [--alone | --simulated | --served] [--quick] [--json FILE] [--check]
+    python -m tests.bench.claims [--alone | --simulated | --served | --real] [--quick] [--json FILE] [--check]
 
 The engine by itself (alone.py), and a simulated cluster (simulation.py) in which the real engine, a faithful model of
-the source's policy and a naive client (policies.py) have the same load with the same seed; and the server as a process,
-over HTTP (served.py). On two cores about five minutes.
+the source's policy and a naive client (policies.py) have the same load with the same seed; the server as a process,
+over HTTP (served.py); and the same on the real control plane of `make e2e` (real.py), if that is built. On two cores
+about ten minutes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench.claims import real
 from tests.bench.claims.alone import STAGES, Life
 from tests.bench.claims.alone import measure as measure_alone
 from tests.bench.claims.policies import Naive, Source, Waggle
@@ -48,7 +50,7 @@ RUNS: tuple[tuple[Setting, dict[str, Callable[..., Any]]], ...] = (
     (BUSY_REPLICAS, {"waggle": Waggle, "naive": Naive}),
 )
 #: The aims of the server as a process: seconds until it serves 5,000 pods, MiB then, and ms by which the p99 of /filter
-#: grows beside 300 claims/s. The rate beside the naive client has an aim on a real control plane only (tests/e2e).
+#: grows beside 300 claims/s. The rate beside the naive client has an aim on a real control plane only.
 READY_SECONDS, MOST_MIB, MOST_GROWTH_MS = 3.0, 250.0, 3.0
 
 
@@ -59,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     part.add_argument("--alone", action="store_true", help="only the engine by itself")
     part.add_argument("--simulated", action="store_true", help="only the simulated cluster")
     part.add_argument("--served", action="store_true", help="only the server as a process")
+    part.add_argument("--real", action="store_true", help="only the server on a real control plane")
     parser.add_argument("--quick", action="store_true", help="few claims: does the bench work?")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure to FILE")
     parser.add_argument("--check", action="store_true", help="fail if an aim is missed")
@@ -67,25 +70,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} before the start", highlight=False)
     lives: list[Life] = []
     results: list[Result] = []
+    served: Served | None = None
+    on_real: list[real.Real] = []
+    everything = not (chosen.alone or chosen.simulated or chosen.served or chosen.real)
     with console.status("starting") as status:
-        if not (chosen.simulated or chosen.served):
+        if chosen.alone or everything:
             for waiting in (0, 256):
                 status.update(f"the engine alone, {waiting} in line")
                 claims, rounds = (200, 2) if chosen.quick else (6000, 9)
                 lives.append(measure_alone(claims=claims, rounds=rounds, waiting=waiting))
-        for setting, policies in () if chosen.alone or chosen.served else RUNS:
+        for setting, policies in RUNS if chosen.simulated or everything else ():
             load = replace(setting, seconds=0.5, wait=2.0) if chosen.quick else setting
             for name, make in policies.items():
                 status.update(f"{setting.name}: {name}")
                 results.append(simulate(name, load, make))
-        served = None if chosen.alone or chosen.simulated else measure_served(status.update, quick=chosen.quick)
-    found = [*aims(lives, results), *(served_aims(served) if served is not None else ())]
+        if chosen.served or everything:
+            served = measure_served(status.update, quick=chosen.quick)
+        if chosen.real or everything:
+            on_real = measure_real(console, status.update, quick=chosen.quick)
+    found = [*aims(lives, results), *(served_aims(served) if served is not None else ()), *real.aims(on_real)]
     show(console, lives, results)
     if served is not None:
         show_served(console, served)
+    if on_real:
+        real.show(console, on_real)
+    console.print(f"load average {os.getloadavg()[0]:.1f} at the end, of this bench and of all else", highlight=False)
     show_aims(console, found)
     if chosen.json is not None:
-        chosen.json.write_bytes(msgspec.json.format(msgspec.json.encode(as_json(lives, results, found)), indent=2))
+        raw = {**as_json(lives, results, found), "real": real.as_json(on_real)}
+        chosen.json.write_bytes(msgspec.json.format(msgspec.json.encode(raw), indent=2))
     return 1 if chosen.check and not all(aim.met for aim in found) else 0
 
 
@@ -96,6 +109,15 @@ class Served:
     start: Start
     rates: list[Rate]
     beside: Beside
+
+
+def measure_real(console: Console, say: Callable[[str], None], *, quick: bool) -> list[real.Real]:
+    """Nothing where the control plane is not built: that takes a quarter of an hour, and Go."""
+    if missing := real.missing():
+        text = f"no figures of a real control plane: {', '.join(missing)} not built (python -m tests.e2e.build)"
+        console.print(text, highlight=False)
+        return []
+    return real.measure(real.QUICK if quick else real.FULL, say)
 
 
 def measure_served(say: Callable[[str], None], *, quick: bool) -> Served:
