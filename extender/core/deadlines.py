@@ -54,20 +54,14 @@ class Alarm:
         return self.at
 
 
-#: No time is before its time.
-_NO_ALARM = Alarm()
-_NO_ALARM.at = -math.inf
-
-
 class Deadlines(Generic[K]):
     """One deadline for each key. `alarm`: is made as early as any deadline that is set."""
 
     __slots__ = ("_alarm", "_entries", "_heap", "_last", "_places")
 
     def __init__(self, alarm: Alarm | None = None) -> None:
-        self._alarm = _NO_ALARM
+        self._alarm = alarm
         if alarm is not None:
-            self._alarm = alarm
             alarm.watch(self)
         #: The current heap entry of each key: time, number, key. The number keeps the order among equal times.
         self._entries: Table[K, tuple[float, int, K]] = Table()
@@ -82,8 +76,9 @@ class Deadlines(Generic[K]):
         if at == math.inf:
             self._entries.pop(key, None)
             return
-        if at < self._alarm.at:
-            self._alarm.at = at
+        alarm = self._alarm
+        if alarm is not None and at < alarm.at:
+            alarm.at = at
         entry = self._places.get((key, at))
         if entry is None:
             self._last += 1

@@ -16,7 +16,10 @@ versions = st.one_of(st.integers(1, 9).map(str), st.just("opaque"))
 
 
 class Oracle:
-    """Each object's last word, in the order in which it was told: "followed" with its name, "ignored" or "gone"."""
+    """Each object's last word, in the order in which it was told: "followed" with its name, "ignored" or "gone".
+
+    Of those that are ignored, and of those that are gone, it knows as many of the last ones as may be remembered.
+    """
 
     def __init__(self):
         self.words = {}
@@ -24,19 +27,22 @@ class Oracle:
     def tell(self, uid, word, name="", version=""):
         self.words.pop(uid, None)
         self.words[uid] = (word, name, version)
+        for said, most in (("ignored", IGNORED), ("gone", GONE)):
+            for forgotten in self.all(said)[:-most]:  # for good, also if one of the others goes
+                del self.words[forgotten]
 
-    def last(self, word, most):
-        return [uid for uid, (said, *_) in self.words.items() if said == word][-most:]
+    def all(self, word):
+        return [uid for uid, (said, *_) in self.words.items() if said == word]
 
     def holder(self, name):
         return next((uid for uid in reversed(self.words) if self.words[uid][:2] == ("followed", name)), None)
 
     def is_late(self, name, uid, version):
         word, _, of_it = self.words.get(uid, ("", "", ""))
-        ignored = word == "ignored" and uid in self.last("ignored", IGNORED) and self.before(version, of_it)
+        ignored = word == "ignored" and self.before(version, of_it)
         holder = self.holder(name)
         followed = holder is not None and self.before(version, self.words[holder][2])
-        return uid in self.last("gone", GONE) or ignored or followed
+        return word == "gone" or ignored or followed
 
     @staticmethod
     def before(version, other):
@@ -89,7 +95,7 @@ class ShownMachine(RuleBasedStateMachine):
     def each_record_is_as_late_as_the_oracle_says(self):
         self.shown.validate()
         for uid in UIDS:
-            assert (uid in self.shown.gone) == (uid in self.oracle.last("gone", GONE))
+            assert (uid in self.shown.gone) == (uid in self.oracle.all("gone"))
             for name in NAMES:
                 word, under, version = self.oracle.words.get(uid, ("", "", ""))
                 assert self.shown.of(name, uid) == (version if (word, under) == ("followed", name) else "")
