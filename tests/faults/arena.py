@@ -166,7 +166,7 @@ class Arena:
     def _refused_bind(self) -> None:
         """A place on the stage is taken, somebody else waits for it, and the bind is refused, twice: that is told."""
         first, second = self._on_stage(), self._on_stage()
-        self._strike("status", **BINDING, status=403, times=2)
+        self._strike("status", **(BINDING | {"path": f"/pods/{first}/binding$"}), status=403, times=2)
         for _ in range(2):
             assert self.w.propose(first, [STAGE]) == STAGE
             assert not self.w.filter(second, [STAGE])["NodeNames"]
