@@ -18,16 +18,16 @@ def needed(settings: SetSettings, wanted: int, spreads: Iterable[int], unusable:
     """The fewest replicas that do, within the bounds. `unusable`: ordinals of pods that exist and cannot be used."""
     pods = max(-(-wanted // settings.capacity), max(spreads, default=0))
     replicas = 0
-    while pods and replicas < settings.most:
+    while pods and replicas < settings.max_replicas:
         pods -= replicas not in unusable
         replicas += 1
-    return min(settings.most, max(settings.least, replicas))
+    return min(settings.max_replicas, max(settings.min_replicas, replicas))
 
 
 def target(settings: SetSettings, replicas: int, needed_replicas: int) -> int:
     """The next number of replicas on the way to what is needed."""
-    if needed_replicas > replicas and settings.grow_step:
-        return min(needed_replicas, replicas + settings.grow_step)
-    if needed_replicas < replicas and settings.shrink_step:
-        return max(needed_replicas, replicas - settings.shrink_step)
+    if needed_replicas > replicas and settings.scale_up_step:
+        return min(needed_replicas, replicas + settings.scale_up_step)
+    if needed_replicas < replicas and settings.scale_down_step:
+        return max(needed_replicas, replicas - settings.scale_down_step)
     return needed_replicas

@@ -14,6 +14,7 @@ import msgspec
 from extender.core.deadlines import Deadlines, earliest
 from extender.core.freshness import ShownVersions, older
 from extender.core.outcomes import Outcome, OutcomeKind
+from extender.core.timestamps import timestamp
 from extender.vpods import autoscaler
 from extender.vpods.events import (
     HostNodeGone,
@@ -33,7 +34,7 @@ from extender.vpods.events import (
     WorkloadSeen,
 )
 from extender.vpods.names import MOST, read_placements, split, write_placements
-from extender.vpods.records import HostNode, HostPod, ObjectKey, Reason, VPodRecord, Workload
+from extender.vpods.records import HostNode, HostPod, ObjectKey, Reason, VPodKey, VPodRecord, Workload
 from extender.vpods.sets import HostedSet
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
 from extender.vpods.writes.read import ReadVPod, VPodRead
@@ -74,16 +75,17 @@ class Tracked(msgspec.Struct):
 
 
 class VPodEngine:
-    """An `Engine` of `extender.core.engine`."""
+    """An `Engine` of `extender.core.engine`. `epoch`: seconds since 1970 when the engine's clock was 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, epoch: float = 0.0) -> None:
         self.sequence = 0
+        self._epoch = epoch
         self.term: int | None = None
         self.sets: dict[ObjectKey, HostedSet] = {}
-        self.vpods: dict[ObjectKey, Tracked] = {}
+        self.vpods: dict[VPodKey, Tracked] = {}
         #: How often somebody else changed the replicas of a set.
         self.foreign_scales = 0
-        self._shown: ShownVersions[ObjectKey] = ShownVersions(gone=GONE, ignored=0)
+        self._shown: ShownVersions[VPodKey] = ShownVersions(gone=GONE, ignored=0)
         self._nodes: dict[str, HostNode] = {}
         self._pods: dict[ObjectKey, HostPod] = {}
         self._workloads: dict[ObjectKey, Workload] = {}
@@ -92,12 +94,12 @@ class VPodEngine:
         #: Sets whose replicas are to be looked at.
         self._touched: dict[ObjectKey, None] = {}
         #: VPods without a set, to decide about.
-        self._lost: dict[ObjectKey, None] = {}
+        self._lost: dict[VPodKey, None] = {}
         #: When something is done again for a vpod, and for a set.
-        self._retries: Deadlines[ObjectKey] = Deadlines()
-        self._reads: Deadlines[ObjectKey] = Deadlines()
+        self._retries: Deadlines[VPodKey] = Deadlines()
+        self._reads: Deadlines[VPodKey] = Deadlines()
         #: VPods that are being read.
-        self._reading: set[ObjectKey] = set()
+        self._reading: set[VPodKey] = set()
         self._scales: Deadlines[ObjectKey] = Deadlines()
         #: When a vpod of a set gives back a part that does not become a whole.
         self._partials: Deadlines[ObjectKey] = Deadlines()
@@ -333,7 +335,8 @@ class VPodEngine:
         return hosted if hosted and hosted.settings.admits(record.key.namespace) else None
 
     def _vpod_gone(self, event: VPodGone) -> None:
-        self._shown.add_tombstone(event.uid)
+        if not event.exists:
+            self._shown.add_tombstone(event.uid)
         self._shown.drop(event.key, event.uid)
         tracked = self.vpods.get(event.key)
         if tracked and tracked.record.uid == event.uid:
@@ -405,9 +408,9 @@ class VPodEngine:
         for key in list(self._touched):
             del self._touched[key]
             self._scale(key)
-        for key in list(self._lost)[:left]:
-            del self._lost[key]
-            self._say_lost(self.vpods[key])
+        for lost in list(self._lost)[:left]:
+            del self._lost[lost]
+            self._say_lost(self.vpods[lost])
         for key, hosted in self.sets.items():
             while hosted.dirty and left:
                 name = next(iter(hosted.dirty))
@@ -493,23 +496,37 @@ class VPodEngine:
         """Write the status of a vpod, unless it says this already. Return whether it is written."""
         record = tracked.record
         tracked.reason, tracked.message = reason, message
-        if tracked.hold or (placements == record.placements and reason.value == record.reason):
+        if tracked.hold or (placements == record.placements and self._says_it(record, reason)):
             return False
         assert self.term is not None
         self._token += 1
+        scheduled = "True" if reason in (Reason.PLACED, Reason.MOVING) else "False"
         write = WritePlacements(
             token=self._token,
             key=record.key,
+            source=record.source,
             uid=record.uid,
             version=record.version,
+            generation=record.generation,
             placements=placements,
             reason=reason.value,
             message=message,
+            scheduled=scheduled,
+            since=record.since
+            if record.since and scheduled == record.scheduled
+            else timestamp(self._epoch + self._now),
             term=self.term,
         )
         tracked.hold = Hold(write, record.version, moves)
         self._out.append(write)
         return True
+
+    @staticmethod
+    def _says_it(record: VPodRecord, reason: Reason) -> bool:
+        """Whether the status says this reason already, or has no place for one."""
+        if not record.source.has_conditions:
+            return True
+        return reason.value == record.reason and record.observed in (0, record.generation)
 
     # -- reports
 
@@ -575,8 +592,15 @@ class VPodEngine:
         self._reading.discard(event.key)
         if event.outcome.kind is OutcomeKind.GONE:
             self._vpod_gone(VPodGone(event.key, event.uid))
-        elif event.outcome.kind is OutcomeKind.DONE and event.vpod is not None:
-            self._vpod_seen(event.vpod)
+        elif event.outcome.kind is OutcomeKind.DONE:
+            if event.vpod is not None:
+                self._vpod_seen(event.vpod)
+            else:
+                self._vpod_gone(VPodGone(event.key, event.uid, exists=True))
+
+    def _read_request(self, record: VPodRecord) -> ReadVPod:
+        self._token += 1
+        return ReadVPod(token=self._token, key=record.key, source=record.source, uid=record.uid)
 
     # -- replicas
 
@@ -601,8 +625,8 @@ class VPodEngine:
             return
         if hosted.low_since is None:
             hosted.low_since = self._now
-        if self._now < hosted.low_since + settings.shrink_seconds:
-            self._scales.set(key, hosted.low_since + settings.shrink_seconds)
+        if self._now < hosted.low_since + settings.scale_down_seconds:
+            self._scales.set(key, hosted.low_since + settings.scale_down_seconds)
             return
         if hosted.draining is None or hosted.draining < target:
             self._reopen(key, hosted, target)
@@ -647,22 +671,21 @@ class VPodEngine:
     # -- time
 
     def _on_time(self) -> None:
-        for key in self._retries.due(self._now):
-            self._retries.discard(key)
-            tracked = self.vpods[key]
+        for vpod in self._retries.due(self._now):
+            self._retries.discard(vpod)
+            tracked = self.vpods[vpod]
             if tracked.hold is None:
                 self._enter(tracked)
             elif self.term is not None:
                 self._out.append(tracked.hold.write)
-        for key in self._reads.due(self._now):
-            if self.vpods[key].hold is None:
-                self._reads.discard(key)
+        for vpod in self._reads.due(self._now):
+            if self.vpods[vpod].hold is None:
+                self._reads.discard(vpod)
                 continue
-            self._reads.set(key, self._now + PATIENCE)
-            if key not in self._reading:
-                self._reading.add(key)
-                self._token += 1
-                self._out.append(ReadVPod(token=self._token, key=key, uid=self.vpods[key].record.uid))
+            self._reads.set(vpod, self._now + PATIENCE)
+            if vpod not in self._reading:
+                self._reading.add(vpod)
+                self._out.append(self._read_request(self.vpods[vpod].record))
         for key in self._scales.due(self._now):
             self._scales.discard(key)
             if key in self.sets:
@@ -686,6 +709,7 @@ class VPodEngine:
             assert hosted.moves_open == sum(hold.moves for hold in holds), f"{key}: {hosted.moves_open} moves"
 
 
-def _key(name: str) -> ObjectKey:
-    namespace, _, rest = name.partition("/")
-    return ObjectKey(namespace, rest)
+def _key(name: str) -> VPodKey:
+    source, _colon, rest = name.rpartition(":")
+    namespace, _, rest = rest.partition("/")
+    return VPodKey(namespace, rest, source)

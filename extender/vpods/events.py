@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from extender.vpods.records import HostNode, HostPod, ObjectKey, SetSettings, VPodRecord, Workload
+from extender.vpods.records import HostNode, HostPod, ObjectKey, SetSettings, VPodKey, VPodRecord, Workload
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
 from extender.vpods.writes.read import ReadVPod, VPodRead
 from extender.vpods.writes.scale import ScaleSet, SetScaled
@@ -50,8 +50,11 @@ class VPodSeen(msgspec.Struct, frozen=True, gc=False):
 
 
 class VPodGone(msgspec.Struct, frozen=True, gc=False):
-    key: ObjectKey
+    """`exists`: the object is still there, but it is no vpod of this source any more."""
+
+    key: VPodKey
     uid: str
+    exists: bool = False
 
 
 class Synced(msgspec.Struct, frozen=True, gc=False):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -15,6 +17,52 @@ class ObjectKey(msgspec.Struct, frozen=True, order=True, gc=False):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+class VPodKey(msgspec.Struct, frozen=True, order=True, gc=False):
+    """The identity of a vpod. `source`: "" for a VPod object, else the name of a `VPodSource`."""
+
+    namespace: str
+    name: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.namespace}/{self.name}"
+        return f"{self.source}:{text}" if self.source else text
+
+
+#: Names of fields, from the root of an object to a value.
+FieldPath = tuple[str, ...]
+
+
+class VPodSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of objects that are vpods: where they are, and where in them the numbers stand.
+
+    Without a name it is the kind VPod. Any other source has a name, which may hold neither "/" nor ":".
+    """
+
+    name: str = ""
+    group: str = "waggle.dev"
+    version: str = "v1alpha1"
+    #: The plural, as in paths.
+    resource: str = "vpods"
+    wanted: FieldPath = ("spec", "vreplicas")
+    placements: FieldPath = ("status", "placements")
+    #: What an object wants that does not say.
+    default_wanted: int = 1
+    #: The set of all its objects; None: each object names its own, in spec.set.
+    set: ObjectKey | None = None
+    #: Only objects in which each of these fields has this text are vpods of this source.
+    where: tuple[tuple[FieldPath, str], ...] = ()
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether the status has more than placements: in resources of others nothing else is written."""
+        return not self.name
+
+
+#: The source of VPod objects.
+VPOD_OBJECTS = VPodSource()
 
 
 class Policy(StrEnum):
@@ -33,23 +81,30 @@ class SetSettings(msgspec.Struct, frozen=True, kw_only=True):
     workload: str
     #: How many vreplicas one pod may hold; at least 1.
     capacity: int
-    policy: Policy = Policy.BALANCED
-    #: Bounds of the number of replicas.
-    least: int = 0
-    most: int = 100
+    #: The name of a policy, and its settings.
+    policy: str = Policy.BALANCED
+    policy_settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    min_replicas: int = 0
+    max_replicas: int = 100
     #: Whether the number of replicas follows what vpods want.
     scales: bool = True
     #: How many vreplicas may be on the way at once only to make numbers even.
-    most_moves: int = 16
+    max_moves: int = 16
     #: How long a pod that was ready may be away, or not ready, before its vreplicas are placed elsewhere.
     unready_seconds: float = 60.0
     #: How long fewer replicas must be enough before the set shrinks.
-    shrink_seconds: float = 300.0
+    scale_down_seconds: float = 300.0
     #: How many replicas may be added or taken away at once; 0: no bound.
-    grow_step: int = 0
-    shrink_step: int = 0
+    scale_up_step: int = 0
+    scale_down_step: int = 0
+    #: How long after it has grown the set does not grow again.
+    scale_up_seconds: float = 0.0
     #: How long a vpod that finds room for a part only keeps that part; None: for ever.
     partial_seconds: float | None = None
+    #: How long a vreplica that moves stays on both pods, the new one and the old one; 0: it does not.
+    overlap_seconds: float = 0.0
+    #: Whether vreplicas are spread over zones before pods.
+    zones: bool = True
     #: Further namespaces whose vpods may use the set; "*": all.
     namespaces: tuple[str, ...] = ()
 
@@ -87,17 +142,29 @@ class HostNode(msgspec.Struct, frozen=True, gc=False):
 
 
 class VPodRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A vpod as the API server shows it. `placements`: pod names and numbers, as its status has them."""
+    """A vpod as the API server shows it. `placements`: pod names and numbers, as its status has them.
 
-    key: ObjectKey
+    The status of a resource of somebody else has placements, and none of the fields from `reason` to `observed`.
+    """
+
+    key: VPodKey
     uid: str
     version: str
     set: ObjectKey
     wanted: int
+    #: On how many distinct pods it wants to be at least, and how many of its vreplicas one pod may hold; 0: no bound.
     spread: int = 0
+    max_per_pod: int = 0
     placements: tuple[tuple[str, int], ...] = ()
+    source: VPodSource = VPOD_OBJECTS
     #: The reason in its status, "" if there is none.
     reason: str = ""
+    #: The status of its condition Scheduled, and since when it has that: RFC 3339.
+    scheduled: str = ""
+    since: str = ""
+    #: metadata.generation, and what the status says of which one was decided; 0: unknown.
+    generation: int = 0
+    observed: int = 0
     deleting: bool = False
 
 

@@ -41,7 +41,7 @@ class HostedSet:
         self.cramped: dict[str, None] = {}
         #: Moves for evenness that are not seen yet, and how many more may begin before they are.
         self.moves_open = 0
-        self.moves_left = settings.most_moves
+        self.moves_left = settings.max_moves
         #: Replicas to which the set is being drained, None if it is not; since when so few are enough.
         self.draining: int | None = None
         self.low_since: float | None = None
@@ -127,6 +127,6 @@ class HostedSet:
         """Some moves have been seen, or given up. With the last of them the next round may begin."""
         self.moves_open -= number
         if not self.moves_open:
-            self.moves_left = self.settings.most_moves
+            self.moves_left = self.settings.max_moves
             self.dirty.update(self.postponed)
             self.postponed.clear()

@@ -1,4 +1,4 @@
-"""Reads VPod objects from JSON into records, leniently: what its author got wrong is kept, so that it can be named."""
+"""Reads vpods from JSON into records, leniently: what its author got wrong is kept, so that it can be named."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from algorithm.decoding import DecodeError
 from extender.vpods.names import MOST_PLACEMENTS
-from extender.vpods.records import ObjectKey, VPodRecord
+from extender.vpods.records import VPOD_OBJECTS, FieldPath, ObjectKey, VPodKey, VPodRecord, VPodSource
 
 #: Stands for a number that is none, and for one beyond 64 bits.
 NO_NUMBER = -1
@@ -21,38 +21,73 @@ class _Metadata(msgspec.Struct):
     namespace: str = ""
     uid: str = ""
     resourceVersion: str = ""  # noqa: N815
+    generation: int = 0
     deletionTimestamp: str | None = None  # noqa: N815
 
 
-class _VPod(msgspec.Struct):
+class _Named(msgspec.Struct):
     metadata: _Metadata
-    spec: Any = None
-    status: Any = None
 
 
-_decoder = msgspec.json.Decoder(_VPod)
+_metadata = msgspec.json.Decoder(_Named)
+_object = msgspec.json.Decoder(dict[str, Any])
 
 
-def decode_vpod(body: bytes) -> VPodRecord:
-    """Raises DecodeError for what is no object with a name."""
+def decode_vpod(body: bytes, source: VPodSource = VPOD_OBJECTS) -> VPodRecord | None:
+    """Return the vpod of this source; None if the object is not one. Raises DecodeError for no object with a name."""
     try:
-        found = _decoder.decode(body)
+        metadata = _metadata.decode(body).metadata
+        found = _object.decode(body)
     except msgspec.MsgspecError as error:
         raise DecodeError(str(error)) from error
-    metadata = found.metadata
-    spec = found.spec if isinstance(found.spec, dict) else {}
-    status = found.status if isinstance(found.status, dict) else {}
-    return VPodRecord(
-        key=ObjectKey(metadata.namespace, metadata.name),
+    if any(_at(found, path) != text for path, text in source.where):
+        return None
+    wanted = _at(found, source.wanted)
+    record = VPodRecord(
+        key=VPodKey(metadata.namespace, metadata.name, source.name),
         uid=metadata.uid,
         version=metadata.resourceVersion,
-        set=_set_of(spec.get("set"), metadata.namespace),
-        wanted=_number(spec.get("vreplicas", 1)),
-        spread=max(0, _number(spec.get("spread", 0))),
-        placements=_placements(status.get("placements")),
-        reason=status["reason"] if isinstance(status.get("reason"), str) else "",
+        set=source.set or ObjectKey("", ""),
+        wanted=source.default_wanted if wanted is None else _number(wanted),
+        placements=_placements(_at(found, source.placements)),
+        source=source,
+        generation=metadata.generation,
         deleting=metadata.deletionTimestamp is not None,
     )
+    return _with_own_fields(record, found) if source.has_conditions else record
+
+
+def _with_own_fields(record: VPodRecord, found: dict[str, Any]) -> VPodRecord:
+    """The same with what only VPod objects have."""
+    condition = _condition(_at(found, ("status", "conditions")))
+    return msgspec.structs.replace(
+        record,
+        set=_set_of(_at(found, ("spec", "set")), record.key.namespace),
+        spread=max(0, _number(_at(found, ("spec", "spread")) or 0)),
+        max_per_pod=max(0, _number(_at(found, ("spec", "maxPerPod")) or 0)),
+        reason=_text(_at(found, ("status", "reason"))),
+        scheduled=_text(condition.get("status")),
+        since=_text(condition.get("lastTransitionTime")),
+        observed=max(0, _number(_at(found, ("status", "observedGeneration")) or 0)),
+    )
+
+
+def _at(found: Any, path: FieldPath) -> Any:
+    """The value of a field; None if a part of the path is not there."""
+    for name in path:
+        if not isinstance(found, dict):
+            return None
+        found = found.get(name)
+    return found
+
+
+def _condition(found: Any) -> dict[str, Any]:
+    conditions = found[:20] if isinstance(found, list) else []
+    return next((each for each in conditions if isinstance(each, dict) and each.get("type") == "Scheduled"), {})
+
+
+def _text(found: Any) -> str:
+    return found[:MOST_NAME] if isinstance(found, str) else ""
 
 
 def _set_of(named: Any, namespace: str) -> ObjectKey:
@@ -76,5 +111,4 @@ def _placements(found: Any) -> tuple[tuple[str, int], ...]:
 
 
 def _name(entry: Any) -> str:
-    name = entry.get("podName") if isinstance(entry, dict) else None
-    return name[:MOST_NAME] if isinstance(name, str) else ""
+    return _text(entry.get("podName")) if isinstance(entry, dict) else ""

@@ -1,7 +1,8 @@
 """Writes where the vreplicas of a vpod are, into its status.
 
 The patch names the UID and the resourceVersion for which the decision was made: after any change in between the API
-server answers 409 (LOST), and the engine decides again once it has seen the change.
+server answers 409 (LOST), and the engine decides again once it has seen the change. Of a resource of somebody else
+only the placements are written.
 """
 
 from __future__ import annotations
@@ -13,21 +14,28 @@ import msgspec
 from extender.core.commands import CommandKind
 from extender.core.outcomes import Outcome
 from extender.core.requests import Request, collection_path, object_path, patch_request
-from extender.vpods.records import ObjectKey
+from extender.vpods.records import FieldPath, VPodKey, VPodSource
 
-GROUP, VERSION, RESOURCE = "waggle.dev", "v1alpha1", "vpods"
+#: The type of the condition of a VPod.
+CONDITION = "Scheduled"
 
 
 class WritePlacements(msgspec.Struct, frozen=True, kw_only=True):
     """PATCH the status of a vpod. Reported by PlacementsWritten."""
 
     token: int
-    key: ObjectKey
+    key: VPodKey
+    source: VPodSource
     uid: str
     version: str
     placements: tuple[tuple[str, int], ...]
+    #: The generation for which it was decided; 0: unknown.
+    generation: int = 0
     reason: str
     message: str
+    #: The status of its condition, and since when it has that: RFC 3339.
+    scheduled: str
+    since: str
     term: int = 0
     valid_for: float = 20.0
 
@@ -36,20 +44,52 @@ class PlacementsWritten(msgspec.Struct, frozen=True, gc=False):
     """The report of a WritePlacements."""
 
     token: int
-    key: ObjectKey
+    key: VPodKey
     outcome: Outcome
 
 
+def vpod_path(source: VPodSource, key: VPodKey, subresource: str = "") -> str:
+    """Return the path of a vpod, or of its subresource."""
+    path = collection_path(source.resource, group=source.group, version=source.version, namespace=key.namespace)
+    return object_path(path, key.name, subresource)
+
+
 def request(write: WritePlacements) -> Request:
-    path = collection_path(RESOURCE, group=GROUP, version=VERSION, namespace=write.key.namespace)
-    status: dict[str, Any] = {
-        "placements": [{"podName": name, "vreplicas": number} for name, number in write.placements],
+    source = write.source
+    placements = [{"podName": name, "vreplicas": number} for name, number in write.placements]
+    body = _nested(source.placements, placements)
+    if source.has_conditions:
+        body["status"] |= _status(write)
+    body["metadata"] = {"uid": write.uid, "resourceVersion": write.version}
+    subresource = "status" if source.placements[0] == "status" else ""
+    return patch_request(vpod_path(source, write.key, subresource), body)
+
+
+def _nested(path: FieldPath, value: Any) -> dict[str, Any]:
+    for name in reversed(path):
+        value = {name: value}
+    found: dict[str, Any] = value
+    return found
+
+
+def _status(write: WritePlacements) -> dict[str, Any]:
+    """All of the status of a VPod but its placements."""
+    condition: dict[str, Any] = {
+        "type": CONDITION,
+        "status": write.scheduled,
+        "reason": write.reason,
+        "message": write.message,
+        "lastTransitionTime": write.since,
+    }
+    status = {
         "scheduled": sum(number for _, number in write.placements),
         "reason": write.reason,
         "message": write.message,
+        "conditions": [condition],
     }
-    metadata = {"uid": write.uid, "resourceVersion": write.version}
-    return patch_request(object_path(path, write.key.name, "status"), {"metadata": metadata, "status": status})
+    if write.generation:
+        condition["observedGeneration"] = status["observedGeneration"] = write.generation
+    return status
 
 
 def report(write: WritePlacements, outcome: Outcome, _: None) -> PlacementsWritten:

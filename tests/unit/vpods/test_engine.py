@@ -109,7 +109,7 @@ def test_a_pod_that_cannot_be_used_is_no_capacity():
 
 
 def test_a_set_grows_no_further_than_its_bound():
-    world = World(replicas=1, most=2)
+    world = World(replicas=1, max_replicas=2)
     world.want("a", 25)
     world.settle()
 
@@ -207,7 +207,7 @@ def test_vreplicas_leave_a_cordoned_node_at_once():
 
 
 def test_moves_for_evenness_come_in_rounds():
-    world = World(replicas=2, scales=False, most_moves=2, capacity=100)
+    world = World(replicas=2, scales=False, max_moves=2, capacity=100)
     world.want("a", 12)
     world.settle()
     world.scale(3)
@@ -217,7 +217,7 @@ def test_moves_for_evenness_come_in_rounds():
 
 
 def test_no_round_begins_while_one_is_open():
-    world = World(replicas=1, scales=False, most_moves=3, capacity=100)
+    world = World(replicas=1, scales=False, max_moves=3, capacity=100)
     for name in "ab":
         world.want(name, 6)
         world.settle()

@@ -29,21 +29,21 @@ class VPodsMachine(RuleBasedStateMachine):
         replicas=st.integers(0, 4),
         capacity=st.integers(1, 6),
         zones=st.sampled_from([1, 1, 2]),
-        most_moves=st.sampled_from([1, 2, 16]),
+        max_moves=st.sampled_from([1, 2, 16]),
         scales=st.booleans(),
-        most=st.integers(1, 6),
-        shrink_step=st.sampled_from([0, 1]),
+        max_replicas=st.integers(1, 6),
+        scale_down_step=st.sampled_from([0, 1]),
     )
-    def begin(self, replicas, capacity, zones, most_moves, scales, most, shrink_step):
+    def begin(self, replicas, capacity, zones, max_moves, scales, max_replicas, scale_down_step):
         self.world = World(
             replicas=replicas,
             zones=zones,
             capacity=capacity,
-            most_moves=most_moves,
+            max_moves=max_moves,
             scales=scales,
-            most=most,
-            shrink_step=shrink_step,
-            shrink_seconds=30.0,
+            max_replicas=max_replicas,
+            scale_down_step=scale_down_step,
+            scale_down_seconds=30.0,
             unready_seconds=20.0,
         )
         self.late = []
@@ -181,9 +181,9 @@ class VPodsMachine(RuleBasedStateMachine):
         if world.settings.scales:
             wanted = sum(record.wanted for record in world.vpods.values())
             spread = max((min(each.spread, each.wanted) for each in world.vpods.values()), default=0)
-            needed = min(world.settings.most, max(-(-wanted // world.settings.capacity), spread))
+            needed = min(world.settings.max_replicas, max(-(-wanted // world.settings.capacity), spread))
             # Vreplicas that fit nowhere else keep their pods, also beyond the bound.
-            assert world.workload.replicas == needed or wanted > world.settings.most * world.settings.capacity
+            assert world.workload.replicas == needed or wanted > world.settings.max_replicas * world.settings.capacity
 
 
 TestVPods = VPodsMachine.TestCase

@@ -28,7 +28,7 @@ from extender.vpods.events import (
     WorkloadSeen,
 )
 from extender.vpods.names import pod_name
-from extender.vpods.records import HostNode, HostPod, ObjectKey, SetSettings, VPodRecord, Workload
+from extender.vpods.records import HostNode, HostPod, ObjectKey, SetSettings, VPodKey, VPodRecord, Workload
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
 from extender.vpods.writes.read import ReadVPod, VPodRead
 from extender.vpods.writes.scale import ScaleSet, SetScaled
@@ -37,8 +37,8 @@ SET = ObjectKey("ns", "fleet")
 SS = ObjectKey("ns", "ss")
 
 
-def key(name: str, namespace: str = "ns") -> ObjectKey:
-    return ObjectKey(namespace, name)
+def key(name: str, namespace: str = "ns", source: str = "") -> VPodKey:
+    return VPodKey(namespace, name, source)
 
 
 @dataclass
@@ -52,7 +52,14 @@ class Sent:
 
 class World:
     def __init__(
-        self, *, replicas: int = 3, nodes: int = 3, zones: int = 1, leads: bool = True, **settings: Any
+        self,
+        *,
+        replicas: int = 3,
+        nodes: int = 3,
+        zones: int = 1,
+        leads: bool = True,
+        epoch: float = 0.0,
+        **settings: Any,
     ) -> None:
         self.now = 100.0
         #: What was said and done, for messages.
@@ -62,13 +69,14 @@ class World:
         self.nodes = {f"n{n}": HostNode(f"n{n}", serves=True, zone=f"z{n % zones}") for n in range(nodes)}
         self.workload = Workload(SS, "ss-uid", self.next_version(), replicas)
         self.pods: dict[int, HostPod] = {}
-        self.vpods: dict[ObjectKey, VPodRecord] = {}
+        self.vpods: dict[VPodKey, VPodRecord] = {}
         self.watch: deque[Any] = deque()
         self.sent: list[Sent] = []
         #: Writes of placements that have arrived, and how many vreplicas each moved.
         self.moves = 0
         self.replicas: list[int] = []
-        self.engine = VPodEngine()
+        self.epoch = epoch
+        self.engine = VPodEngine(epoch=epoch)
         self.control()
         self.watch.clear()
         self.start(leads=leads)
@@ -81,7 +89,7 @@ class World:
 
     def start(self, *, leads: bool = True) -> None:
         """A server starts, with nothing but what the API server lists."""
-        self.engine = VPodEngine()
+        self.engine = VPodEngine(epoch=self.epoch)
         self.sent.clear()
         self.watch.clear()
         for node in self.nodes.values():
@@ -152,7 +160,16 @@ class World:
             return Outcome(OutcomeKind.LOST)
         before, after = dict(found.placements), dict(command.placements)
         self.moves += sum(max(0, number - after.get(name, 0)) for name, number in before.items())
-        self.put(msgspec.structs.replace(found, placements=command.placements, reason=command.reason))
+        self.put(
+            msgspec.structs.replace(
+                found,
+                placements=command.placements,
+                reason=command.reason,
+                scheduled=command.scheduled,
+                since=command.since,
+                observed=command.generation,
+            )
+        )
         self.check_capacity()
         return Outcome(OutcomeKind.DONE, resource_version=self.vpods[command.key].version)
 
