@@ -93,7 +93,7 @@ SITES: dict[str, tuple[str, ...]] = {
     "server/claims/members.py Membership._call": ("renew member", "make member", "forget member"),
     "server/claims/members.py Membership._list": ("list members",),
     "kube/lease/elector.py Elector._request": ("read lease", "make lease", "renew lease"),
-    "server/leadership.py Leadership._read_version": ("version of nodes", "version of pods"),
+    "server/terms.py EngineTerms._read_version": ("version of nodes", "version of pods"),
     "server/leader_label.py LeaderLabeler._found": ("find label",),
     "server/leader_label.py LeaderLabeler._patch": ("move label",),
     "kube/client/access_review.py Reviewer._review": ("ask who", "ask rights"),
