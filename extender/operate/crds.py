@@ -13,9 +13,9 @@ from pathlib import Path
 
 import yaml
 
-from extender.claim_resources.definitions import definitions
+from extender.resources.definitions import definitions
 
-_HEAD = "# Generated from extender/claim_resources: change the models, then run `python -m extender.operate.crds`.\n"
+_HEAD = "# Generated from extender/resources: change the models, then run `python -m extender.operate.crds`.\n"
 _FOLDER = Path(__file__).parents[2] / "manifests" / "crds"
 
 

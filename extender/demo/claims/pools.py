@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from extender.claim_resources.definitions import definitions
 from extender.demo.workloads import Object
+from extender.resources.definitions import definitions
 
 NAMESPACE = "sandboxes"
 #: The label of a claimed pod, with the name of its claim.

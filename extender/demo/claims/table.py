@@ -12,13 +12,13 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from extender.claim_resources.shared import API_VERSION
 from extender.demo.cast import Cast
 from extender.demo.claims.books import Books, percentile
 from extender.demo.claims.pools import NAMESPACE, POOLS
 from extender.demo.own_command import own_command
 from extender.logs.printable import printable
 from extender.operate.output import as_markup
+from extender.resources.shared import API_VERSION
 
 #: Seconds over which rates and percentiles of the live table are taken.
 _LATELY = 3.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from extender import claim_resources
+from extender import resources
 from extender.claim_settings import AutoscalerSettings, ClaimSettings, PoolSettings
 from extender.claims.autoscaler import Buffer, ScalePolicy
 from extender.claims.records import Mode, Order, Pool, PoolKey
@@ -35,7 +35,7 @@ def configured_policies(settings: ClaimSettings) -> dict[PoolKey, ScalePolicy]:
     }
 
 
-def custom_workloads(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[PoolKey, WorkloadRef]:
+def custom_workloads(specs: Mapping[PoolKey, resources.PoolSpec]) -> dict[PoolKey, WorkloadRef]:
     """Return where the workloads of these Pools are."""
     return {
         key: WorkloadRef(key.namespace, spec.workload.kind, spec.workload.name)
@@ -44,7 +44,7 @@ def custom_workloads(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[
     }
 
 
-def custom_policies(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[PoolKey, ScalePolicy]:
+def custom_policies(specs: Mapping[PoolKey, resources.PoolSpec]) -> dict[PoolKey, ScalePolicy]:
     """Return the scaling policies of these Pools."""
     return {
         key: _policy(rules, least=spec.replicas, most=rules.max_replicas)
@@ -53,7 +53,7 @@ def custom_policies(specs: Mapping[PoolKey, claim_resources.PoolSpec]) -> dict[P
     }
 
 
-def _policy(rules: AutoscalerSettings | claim_resources.Autoscaler, *, least: int, most: int) -> ScalePolicy:
+def _policy(rules: AutoscalerSettings | resources.Autoscaler, *, least: int, most: int) -> ScalePolicy:
     return ScalePolicy(
         least=least,
         most=most,
@@ -97,7 +97,7 @@ def _pool(settings: PoolSettings) -> Pool:
     )
 
 
-def custom_pool(found: claim_resources.Pool) -> Pool:
+def custom_pool(found: resources.Pool) -> Pool:
     """Return the pool of a Pool object."""
     spec, limits = found.spec, found.spec.limits
     return Pool(

@@ -21,7 +21,6 @@ from typing import Any
 import structlog
 
 from algorithm.model import Node
-from extender.claim_resources import PoolSpec
 from extender.claims import podreader
 from extender.claims.autoscaler import ScalePolicy
 from extender.claims.engine import ClaimEngine
@@ -37,6 +36,7 @@ from extender.kube.informers.podreader import PodReader
 from extender.kube.informers.reflection import nodes_read_by
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Timing
 from extender.kube.writes.committer import Committer
+from extender.resources import PoolSpec
 from extender.server.claims import scaling
 from extender.server.claims.members import Membership
 from extender.server.claims.metrics import claim_metrics, write_metrics

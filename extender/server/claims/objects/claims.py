@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from extender.claim_resources import ClaimSpec
 from extender.claim_settings import ClaimSettings
 from extender.claims.codes import ClaimCode
 from extender.claims.events import Answered
 from extender.claims.records import PoolKey
 from extender.claims.views import ClaimStage, ClaimView
+from extender.resources import ClaimSpec
 from extender.server.claims.objects.conditions import conditions, moment
 from extender.server.claims.objects.pools import is_worth_writing
 from extender.server.claims.objects.records import FINALIZER, ClaimObject

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from extender.claim_resources import Condition
+from extender.resources import Condition
 
 #: The last second that `datetime` supports: every client that may write pods can put any number into a mark.
 _LATEST = 253402300799.0

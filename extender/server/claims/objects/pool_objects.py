@@ -9,12 +9,12 @@ from functools import partial
 
 import structlog
 
-from extender.claim_resources import PoolSpec
 from extender.claims.engine import ClaimEngine
 from extender.claims.records import Pool, PoolKey
 from extender.claims.views import PoolSnapshot
 from extender.core.freshness import older
 from extender.core.outcomes import OutcomeKind
+from extender.resources import PoolSpec
 from extender.server.claims.objects.conditions import moment
 from extender.server.claims.objects.pools import PAUSE, SETTLED, Verdict, is_news, judge, pool_status
 from extender.server.claims.objects.records import PoolObject

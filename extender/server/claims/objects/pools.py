@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from extender import claim_resources
-from extender.claim_resources import PoolStatus
+from extender import resources
 from extender.claims.records import Mode, Order, Pool, PoolKey
 from extender.claims.views import PoolSnapshot
+from extender.resources import PoolStatus
 from extender.server.claims.objects.conditions import conditions
 from extender.server.claims.objects.records import PoolObject
 from extender.server.claims.pools import custom_pool
@@ -93,11 +93,11 @@ def _verdict(obj: PoolObject, configured: frozenset[PoolKey], others: _Selectors
     if (other := others.overlapping(obj.spec.selector.match_labels)) is not None:
         message = f"a pod can have the labels of this selector and of pool {other.key.name}, which came first"
         return Verdict(None, "SelectorsOverlap", f"{message}; expected a label with different values")
-    return Verdict(custom_pool(claim_resources.Pool.model_construct(metadata=_metadata(obj), spec=obj.spec)))
+    return Verdict(custom_pool(resources.Pool.model_construct(metadata=_metadata(obj), spec=obj.spec)))
 
 
-def _metadata(obj: PoolObject) -> claim_resources.Metadata:
-    return claim_resources.Metadata(name=obj.key.name, namespace=obj.key.namespace)
+def _metadata(obj: PoolObject) -> resources.Metadata:
+    return resources.Metadata(name=obj.key.name, namespace=obj.key.namespace)
 
 
 def _overlap(one: Mapping[str, str], other: Mapping[str, str]) -> bool:

@@ -11,7 +11,10 @@ import msgspec
 from pydantic import BaseModel
 
 from algorithm.decoding import DecodeError
-from extender.claim_resources import (
+from extender.claims.records import PoolKey
+from extender.core.requests import collection_path, object_path
+from extender.kube.informers.reflector import Resource
+from extender.resources import (
     GROUP,
     VERSION,
     ClaimSpec,
@@ -22,9 +25,6 @@ from extender.claim_resources import (
     ResourceError,
     read,
 )
-from extender.claims.records import PoolKey
-from extender.core.requests import collection_path, object_path
-from extender.kube.informers.reflector import Resource
 
 #: On every Claim that may have pods: the API server keeps the object until they are given back.
 FINALIZER = "waggle.dev/claim"

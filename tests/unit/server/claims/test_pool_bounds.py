@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import msgspec
 
-from extender.claim_resources import PoolSpec, PoolStatus
-from extender.claim_resources.pool import Selector
 from extender.claims.engine import ClaimEngine
 from extender.claims.events import NodeSeen, PodGone, PodSeen, PoolsConfigured, Synced
 from extender.claims.records import ClaimMark, Pool, PoolKey, WarmPod
+from extender.resources import PoolSpec, PoolStatus
+from extender.resources.pool import Selector
 from extender.server.claims.objects.pools import MOST_POOLS, judge
 from extender.server.claims.objects.records import PoolObject
 from tests.support.effort import effort

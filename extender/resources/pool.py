@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo, field_validator
 
-from extender.claim_resources.shared import Conditions, Image, Labels, Metadata, Name, Part, Seen
+from extender.resources.shared import Conditions, Image, Labels, Metadata, Name, Part, Seen
 
 _WorkloadName = Annotated[str, StringConstraints(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from extender.claim_resources.shared import Conditions, Image, Labels, Metadata, Moment, Name, Part, Seen
+from extender.resources.shared import Conditions, Image, Labels, Metadata, Moment, Name, Part, Seen
 
 _Text = Annotated[str, StringConstraints(max_length=16_384)]
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic.alias_generators import to_camel
 
-from extender.claim_resources import Pool, read
-from extender.claim_resources.definitions import schema_of
 from extender.claim_settings import ClaimSettings, PoolSettings
 from extender.claims.records import PoolKey
+from extender.resources import Pool, read
+from extender.resources.definitions import schema_of
 from extender.server.claims.pools import (
     configured_policies,
     configured_pools,

@@ -9,10 +9,10 @@ The server, the HTTP layer and the generator import this package. The engine of 
 its own.
 """
 
-from extender.claim_resources.claim import Claim, ClaimedPod, ClaimSpec, ClaimStatus
-from extender.claim_resources.pool import Autoscaler, Pool, PoolSpec, PoolStatus
-from extender.claim_resources.reading import ResourceError, read
-from extender.claim_resources.shared import GROUP, VERSION, Condition, Metadata
+from extender.resources.claim import Claim, ClaimedPod, ClaimSpec, ClaimStatus
+from extender.resources.pool import Autoscaler, Pool, PoolSpec, PoolStatus
+from extender.resources.reading import ResourceError, read
+from extender.resources.shared import GROUP, VERSION, Condition, Metadata
 
 __all__ = [
     "GROUP",

@@ -11,12 +11,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.claim_resources import Claim, Pool, ResourceError, read
-from extender.claim_resources.definitions import definitions, schema_of
 from extender.claims.records import Mode, OnEmpty, Order
 from extender.embedded.apiserver.custom.definitions import definition_faults, set_definition_defaults
 from extender.embedded.apiserver.custom.schema import prune, set_defaults, validate
 from extender.operate.crds import files, main
+from extender.resources import Claim, Pool, ResourceError, read
+from extender.resources.definitions import definitions, schema_of
 from extender.server.claims.pools import custom_pool
 
 Object = dict[str, Any]

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from extender.claim_resources.claim import Claim
-from extender.claim_resources.pool import Pool
-from extender.claim_resources.shared import GROUP, VERSION
+from extender.resources.claim import Claim
+from extender.resources.pool import Pool
+from extender.resources.shared import GROUP, VERSION
 
 Object = dict[str, Any]
 
