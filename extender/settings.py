@@ -23,6 +23,7 @@ from pydantic import (
 
 from algorithm.registry import AlgorithmError, explain, parser
 from extender.claim_settings import ClaimSettings
+from extender.vpod_settings import VPodSettings
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 _LABEL_OR_EMPTY = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
@@ -37,7 +38,7 @@ class _Section(BaseModel):
 
 
 class ExtenderSettings(_Section):
-    """The verbs of kube-scheduler. Switched off, this process serves claims only."""
+    """The verbs of kube-scheduler. Switched off, this process serves claims or vpods only."""
 
     enabled: bool = True
 
@@ -249,15 +250,18 @@ class Settings(_Section):
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
     extender: ExtenderSettings = ExtenderSettings()
     claims: ClaimSettings = ClaimSettings()
+    vpods: VPodSettings = Field(VPodSettings(), validate_default=True)
     log: LogSettings = LogSettings()
 
-    @field_validator("claims")
+    @field_validator("vpods")
     @classmethod
-    def _something_is_served(cls, claims: ClaimSettings, info: ValidationInfo) -> ClaimSettings:
-        extender = info.data.get("extender")
-        if extender is not None and not extender.enabled and not claims.enabled:
-            raise ValueError("expected claims.enabled or extender.enabled: this process would serve nothing")
-        return claims
+    def _something_is_served(cls, vpods: VPodSettings, info: ValidationInfo) -> VPodSettings:
+        others = [info.data.get(name) for name in ("extender", "claims")]
+        if all(each is not None and not each.enabled for each in others) and not vpods.enabled:
+            raise ValueError(
+                "expected extender.enabled, claims.enabled or vpods.enabled: this process would serve nothing"
+            )
+        return vpods
 
     @model_validator(mode="before")
     @classmethod
