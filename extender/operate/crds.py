@@ -1,4 +1,4 @@
-"""Writes the CustomResourceDefinitions of Pool and Claim into manifests/crds, generated from the models.
+"""Writes the CustomResourceDefinitions of Waggle's resources into manifests/crds, generated from the models.
 
     python -m extender.operate.crds [FOLDER]
 

@@ -14,6 +14,8 @@ from pydantic import BaseModel
 from extender.resources.claim import Claim
 from extender.resources.pool import Pool
 from extender.resources.shared import GROUP, VERSION
+from extender.resources.vpod import VPod
+from extender.resources.vpod_set import VPodSet
 
 Object = dict[str, Any]
 
@@ -22,6 +24,7 @@ _KEPT = (
     *("type", "format", "description", "default", "enum", "pattern", "minLength", "maxLength"),
     *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "minItems", "maxItems"),
     *("minProperties", "maxProperties", "x-kubernetes-list-type", "x-kubernetes-list-map-keys"),
+    "x-kubernetes-preserve-unknown-fields",
 )
 #: The API server itself defines these fields of every object.
 _HEAD: Mapping[str, Object] = {
@@ -33,40 +36,88 @@ _HEAD: Mapping[str, Object] = {
 
 def definitions() -> dict[str, Object]:
     """Return the definitions by their plural names."""
-    return {
-        "pools": _definition(
-            Pool,
-            "pools",
-            columns=(
-                ("Mode", "string", ".spec.mode", 0),
-                ("Idle", "integer", ".status.idle", 0),
-                ("Claimed", "integer", ".status.claimed", 0),
-                ("Starting", "integer", ".status.starting", 0),
-                ("Pending", "integer", ".status.pending", 0),
-                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 0),
-                ("Order", "string", ".spec.order", 1),
-                ("Selector", "string", ".status.selector", 1),
-            ),
-            scale={
-                "specReplicasPath": ".spec.replicas",
-                "statusReplicasPath": ".status.replicas",
-                "labelSelectorPath": ".status.selector",
-            },
+    return {"pools": _pools(), "claims": _claims(), "vpodsets": _vpod_sets(), "vpods": _vpods()}
+
+
+def _pools() -> Object:
+    return _definition(
+        Pool,
+        "pools",
+        columns=(
+            ("Mode", "string", ".spec.mode", 0),
+            ("Idle", "integer", ".status.idle", 0),
+            ("Claimed", "integer", ".status.claimed", 0),
+            ("Starting", "integer", ".status.starting", 0),
+            ("Pending", "integer", ".status.pending", 0),
+            ("Ready", "string", _condition("Ready"), 0),
+            ("Order", "string", ".spec.order", 1),
+            ("Selector", "string", ".status.selector", 1),
         ),
-        "claims": _definition(
-            Claim,
-            "claims",
-            columns=(
-                ("Pool", "string", ".spec.poolRef.name", 0),
-                ("Phase", "string", ".status.phase", 0),
-                ("Pod", "string", ".status.pods[0].name", 0),
-                ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 0),
-                ("Reason", "string", ".status.reason", 0),
-                ("Node", "string", ".status.pods[0].node", 1),
-                ("Expires", "string", ".status.leaseExpires", 1),
-            ),
+        scale={
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        },
+    )
+
+
+def _claims() -> Object:
+    return _definition(
+        Claim,
+        "claims",
+        columns=(
+            ("Pool", "string", ".spec.poolRef.name", 0),
+            ("Phase", "string", ".status.phase", 0),
+            ("Pod", "string", ".status.pods[0].name", 0),
+            ("Ready", "string", _condition("Ready"), 0),
+            ("Reason", "string", ".status.reason", 0),
+            ("Node", "string", ".status.pods[0].node", 1),
+            ("Expires", "string", ".status.leaseExpires", 1),
         ),
-    }
+    )
+
+
+def _vpod_sets() -> Object:
+    return _definition(
+        VPodSet,
+        "vpodsets",
+        columns=(
+            ("StatefulSet", "string", ".spec.statefulSet", 0),
+            ("Replicas", "integer", ".status.replicas", 0),
+            ("Usable", "integer", ".status.usable", 0),
+            ("Placed", "integer", ".status.placed", 0),
+            ("Pending", "integer", ".status.pending", 0),
+            ("Free", "integer", ".status.free", 0),
+            ("Ready", "string", _condition("Ready"), 0),
+            ("Capacity", "integer", ".status.capacity", 1),
+            ("Draining", "integer", ".status.draining", 1),
+            ("Policy", "string", ".spec.policy", 1),
+        ),
+    )
+
+
+def _vpods() -> Object:
+    return _definition(
+        VPod,
+        "vpods",
+        columns=(
+            ("Set", "string", ".spec.set", 0),
+            ("Wanted", "integer", ".spec.vreplicas", 0),
+            ("Scheduled", "integer", ".status.scheduled", 0),
+            ("Reason", "string", ".status.reason", 0),
+            ("Spread", "integer", ".spec.spread", 1),
+            ("Message", "string", ".status.message", 1),
+        ),
+        scale={
+            "specReplicasPath": ".spec.vreplicas",
+            "statusReplicasPath": ".status.scheduled",
+            "labelSelectorPath": ".status.selector",
+        },
+    )
+
+
+def _condition(type_: str) -> str:
+    return f'.status.conditions[?(@.type=="{type_}")].status'
 
 
 def _definition(

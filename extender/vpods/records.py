@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from extender.core.field_paths import FieldPath
+
 
 class ObjectKey(msgspec.Struct, frozen=True, order=True, gc=False):
     """Namespace and name."""
@@ -31,10 +33,6 @@ class VPodKey(msgspec.Struct, frozen=True, order=True, gc=False):
         return f"{self.source}:{text}" if self.source else text
 
 
-#: Names of fields, from the root of an object to a value.
-FieldPath = tuple[str, ...]
-
-
 class VPodSource(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of objects that are vpods: where they are, and where in them the numbers stand.
 
@@ -46,10 +44,13 @@ class VPodSource(msgspec.Struct, frozen=True, kw_only=True):
     version: str = "v1alpha1"
     #: The plural, as in paths.
     resource: str = "vpods"
-    wanted: FieldPath = ("spec", "vreplicas")
-    placements: FieldPath = ("status", "placements")
+    wanted: FieldPath = FieldPath(("spec", "vreplicas"))
+    #: Names only, because it is written with a merge patch.
+    placements: FieldPath = FieldPath(("status", "placements"))
     #: What an object wants that does not say.
     default_wanted: int = 1
+    #: On how many distinct pods each object wants to be at least. VPod objects say it themselves.
+    spread: int = 0
     #: The set of all its objects; None: each object names its own, in spec.set.
     set: ObjectKey | None = None
     #: Only objects in which each of these fields has this text are vpods of this source.

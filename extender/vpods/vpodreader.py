@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from algorithm.decoding import DecodeError
+from extender.core.field_paths import MISSING
 from extender.vpods.names import MOST_PLACEMENTS
-from extender.vpods.records import VPOD_OBJECTS, FieldPath, ObjectKey, VPodKey, VPodRecord, VPodSource
+from extender.vpods.records import VPOD_OBJECTS, ObjectKey, VPodKey, VPodRecord, VPodSource
 
 #: Stands for a number that is none, and for one beyond 64 bits.
 NO_NUMBER = -1
@@ -40,16 +41,17 @@ def decode_vpod(body: bytes, source: VPodSource = VPOD_OBJECTS) -> VPodRecord | 
         found = _object.decode(body)
     except msgspec.MsgspecError as error:
         raise DecodeError(str(error)) from error
-    if any(_at(found, path) != text for path, text in source.where):
+    if any(_as_text(path.find(found)) != text for path, text in source.where):
         return None
-    wanted = _at(found, source.wanted)
+    wanted = source.wanted.find(found)
     record = VPodRecord(
         key=VPodKey(metadata.namespace, metadata.name, source.name),
         uid=metadata.uid,
         version=metadata.resourceVersion,
         set=source.set or ObjectKey("", ""),
-        wanted=source.default_wanted if wanted is None else _number(wanted),
-        placements=_placements(_at(found, source.placements)),
+        wanted=source.default_wanted if wanted is None or wanted is MISSING else _number(wanted),
+        placements=_placements(source.placements.find(found)),
+        spread=source.spread,
         source=source,
         generation=metadata.generation,
         deleting=metadata.deletionTimestamp is not None,
@@ -72,13 +74,20 @@ def _with_own_fields(record: VPodRecord, found: dict[str, Any]) -> VPodRecord:
     )
 
 
-def _at(found: Any, path: FieldPath) -> Any:
+def _at(found: Any, path: tuple[str, ...]) -> Any:
     """The value of a field; None if a part of the path is not there."""
     for name in path:
         if not isinstance(found, dict):
             return None
         found = found.get(name)
     return found
+
+
+def _as_text(found: Any) -> str | None:
+    """A value as `where` has it; None if it is no scalar."""
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    return str(found) if isinstance(found, str | int) else None
 
 
 def _condition(found: Any) -> dict[str, Any]:

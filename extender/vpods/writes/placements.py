@@ -14,10 +14,12 @@ import msgspec
 from extender.core.commands import CommandKind
 from extender.core.outcomes import Outcome
 from extender.core.requests import Request, collection_path, object_path, patch_request
-from extender.vpods.records import FieldPath, VPodKey, VPodSource
+from extender.vpods.records import VPodKey, VPodSource
 
 #: The type of the condition of a VPod.
 CONDITION = "Scheduled"
+#: A label that no pod has. Autoscalers refuse a scale sub-resource without a selector, and two that select one pod.
+SELECTOR_LABEL = "waggle.dev/vpod"
 
 
 class WritePlacements(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,19 +59,12 @@ def vpod_path(source: VPodSource, key: VPodKey, subresource: str = "") -> str:
 def request(write: WritePlacements) -> Request:
     source = write.source
     placements = [{"podName": name, "vreplicas": number} for name, number in write.placements]
-    body = _nested(source.placements, placements)
+    body = source.placements.patch(placements)
     if source.has_conditions:
         body["status"] |= _status(write)
     body["metadata"] = {"uid": write.uid, "resourceVersion": write.version}
-    subresource = "status" if source.placements[0] == "status" else ""
+    subresource = "status" if source.placements.steps[0] == "status" else ""
     return patch_request(vpod_path(source, write.key, subresource), body)
-
-
-def _nested(path: FieldPath, value: Any) -> dict[str, Any]:
-    for name in reversed(path):
-        value = {name: value}
-    found: dict[str, Any] = value
-    return found
 
 
 def _status(write: WritePlacements) -> dict[str, Any]:
@@ -83,6 +78,7 @@ def _status(write: WritePlacements) -> dict[str, Any]:
     }
     status = {
         "scheduled": sum(number for _, number in write.placements),
+        "selector": f"{SELECTOR_LABEL}={write.uid}",
         "reason": write.reason,
         "message": write.message,
         "conditions": [condition],

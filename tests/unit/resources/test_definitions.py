@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +11,27 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from extender.claims.records import Mode, OnEmpty, Order
 from extender.embedded.apiserver.custom.definitions import definition_faults, set_definition_defaults
 from extender.embedded.apiserver.custom.schema import prune, set_defaults, validate
 from extender.operate.crds import files, main
-from extender.resources import Claim, Pool, ResourceError, read
+from extender.resources import Claim, Pool, ResourceError, VPod, VPodSet, read
 from extender.resources.definitions import definitions, schema_of
 from extender.server.claims.pools import custom_pool
+from extender.vpods.records import VPOD_OBJECTS, VPodKey
+from extender.vpods.writes.placements import WritePlacements, request
 
 Object = dict[str, Any]
 MANIFESTS = Path(__file__).parents[3] / "manifests"
-MODELS = {"pools": Pool, "claims": Claim}
+MODELS: dict[str, type[BaseModel]] = {"pools": Pool, "claims": Claim, "vpodsets": VPodSet, "vpods": VPod}
 SCHEMAS = {plural: schema_of(model) for plural, model in MODELS.items()}
 POOL: Object = {"metadata": {"name": "p"}, "spec": {"selector": {"matchLabels": {"app": "a"}}}}
 CLAIM: Object = {"metadata": {"name": "c"}, "spec": {"poolRef": {"name": "p"}}}
-MINIMAL = {"pools": POOL, "claims": CLAIM}
+SET: Object = {"metadata": {"name": "s"}, "spec": {"statefulSet": "s", "capacity": 10}}
+VPOD: Object = {"metadata": {"name": "v"}, "spec": {"set": "s"}}
+MINIMAL = {"pools": POOL, "claims": CLAIM, "vpodsets": SET, "vpods": VPOD}
 
 
 def test_the_manifests_are_generated_from_the_models() -> None:
@@ -35,7 +41,7 @@ def test_the_manifests_are_generated_from_the_models() -> None:
 
 def test_the_generator_writes_where_it_is_told(tmp_path: Path) -> None:
     assert main([str(tmp_path)]) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"pools.yaml", "claims.yaml"}
+    assert {path.name for path in tmp_path.iterdir()} == {f"{plural}.yaml" for plural in MODELS}
 
 
 def test_kustomize_and_helm_have_every_definition() -> None:
@@ -56,6 +62,70 @@ def test_a_definition_is_structural_and_complete(plural: str) -> None:
 def test_every_field_of_a_spec_is_described(plural: str) -> None:
     fields = SCHEMAS[plural]["properties"]["spec"]["properties"]
     assert [name for name, field in fields.items() if not field.get("description")] == []
+
+
+def test_the_scale_of_a_vpod_is_its_vreplicas() -> None:
+    """So that `kubectl scale` and autoscalers, which need a selector, work on it."""
+    (version,) = definitions()["vpods"]["spec"]["versions"]
+    assert version["subresources"] == {
+        "status": {},
+        "scale": {
+            "specReplicasPath": ".spec.vreplicas",
+            "statusReplicasPath": ".status.scheduled",
+            "labelSelectorPath": ".status.selector",
+        },
+    }
+
+
+def test_the_settings_of_a_policy_are_kept_as_they_are() -> None:
+    settings = {"predicates": [{"name": "PodFitsResources", "arguments": None}]}
+    stored = admitted("vpodsets", {**SET, "spec": {**SET["spec"], "policySettings": settings}})
+    assert stored is not None
+    assert stored["spec"]["policySettings"] == settings
+
+
+def test_what_the_engine_writes_of_a_vpod_is_kept_by_the_api_server() -> None:
+    """A field that the schema does not have would be lost without an error."""
+    write = WritePlacements(
+        token=1,
+        key=VPodKey("n", "v"),
+        source=VPOD_OBJECTS,
+        uid="4c0ad9ae-1b3c-4f60-8ee0-6a1d2b0d7a5b",
+        version="1",
+        placements=(("s-0", 2), ("s-1", 1)),
+        generation=3,
+        reason="Placed",
+        message="as wanted",
+        scheduled="True",
+        since="2026-11-23T15:00:00Z",
+    )
+    status = json.loads(request(write).body or b"")["status"]
+    stored = admitted("vpods", {**VPOD, "status": status})
+    assert stored is not None
+    assert stored["status"] == status
+    found = read(VPod, stored).status
+    assert [(each.pod_name, each.vreplicas) for each in found.placements] == [("s-0", 2), ("s-1", 1)]
+    assert (found.scheduled, found.reason, found.conditions[0].type) == (3, "Placed", "Scheduled")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"vreplicas": -1}, "spec.vreplicas"),
+        ({"vreplicas": 2**31}, "spec.vreplicas"),
+        ({"vreplicas": "3"}, "spec.vreplicas"),
+        ({"vreplicas": 1.5}, "spec.vreplicas"),
+        ({"set": "a/b/c"}, "spec.set"),
+        ({"set": ""}, "spec.set"),
+        ({"spread": -1}, "spec.spread"),
+        ({"maxPerPod": True}, "spec.maxPerPod"),
+    ],
+)
+def test_a_bad_vpod_is_refused_by_both(change: Object, field: str) -> None:
+    obj = {**VPOD, "spec": {**VPOD["spec"], **change}}
+    assert admitted("vpods", obj) is None
+    with pytest.raises(ResourceError, match=field):
+        read(VPod, obj)
 
 
 def test_the_choices_are_those_of_the_engine() -> None:
@@ -110,8 +180,9 @@ def test_model_and_schema_agree_about_any_value_of_any_field(plural: str, data: 
     try:
         read(MODELS[plural], stored if stored is not None else obj)
     except ResourceError as error:
-        # The model knows which names labels may have, and what needs a workload; a schema cannot say it.
-        assert stored is None or "label" in str(error) or "`workload`" in str(error), (obj, str(error))
+        # A schema cannot say which names labels may have, what needs a workload, and that one field bounds another.
+        beyond = ("label", "`workload`", "expected at least minReplicas")
+        assert stored is None or any(each in str(error) for each in beyond), (obj, str(error))
     else:
         # null counts as absent to the API server only; what else it refuses, the model must refuse.
         assert stored is not None or inner[last] is None, obj

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from algorithm.decoding import DecodeError
+from extender.core.field_paths import parse
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.vpods.records import ObjectKey, VPodKey, VPodSource
 from extender.vpods.vpodreader import decode_vpod
@@ -16,9 +17,9 @@ GROUPS = VPodSource(
     group="internal.kafka.eventing.knative.dev",
     version="v1alpha1",
     resource="consumergroups",
-    wanted=("spec", "replicas"),
+    wanted=parse(".spec.replicas"),
     set=ObjectKey("knative-eventing", "sources"),
-    where=((("spec", "topLevelUserFacingResourceRef", "kind"), "KafkaSource"),),
+    where=((parse(".spec.topLevelUserFacingResourceRef.kind"), "KafkaSource"),),
 )
 GROUP = {
     "metadata": {"namespace": "ns", "name": "g", "uid": "u", "resourceVersion": "7", "generation": 3},
@@ -45,6 +46,7 @@ def test_the_status_of_a_vpod_has_one_reason_and_one_condition():
     assert body["status"] == {
         "placements": [{"podName": "ss-0", "vreplicas": 10}],
         "scheduled": 10,
+        "selector": f"waggle.dev/vpod={world.vpods[key('a')].uid}",
         "reason": "NotEnoughRoom",
         "message": message,
         "observedGeneration": 2,
@@ -104,7 +106,7 @@ def test_of_somebody_elses_resource_only_placements_are_written():
         "metadata": {"uid": "u", "resourceVersion": "7"},
         "status": {"placements": [{"podName": "ss-0", "vreplicas": 2}]},
     }
-    elsewhere = msgspec.structs.replace(write, source=msgspec.structs.replace(GROUPS, placements=("spec", "at")))
+    elsewhere = msgspec.structs.replace(write, source=msgspec.structs.replace(GROUPS, placements=parse(".spec.at")))
     sent = placements.request(elsewhere)
     assert sent.path == resource
     assert msgspec.json.decode(sent.body)["spec"] == {"at": [{"podName": "ss-0", "vreplicas": 2}]}
