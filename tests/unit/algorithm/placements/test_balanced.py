@@ -1,6 +1,4 @@
-"""`balanced` against all placements there are, on small sets; and its rules one by one."""
-
-import random
+"""The rules of `balanced` one by one. test_balanced_oracles.py holds it against the best placement there is."""
 
 import pytest
 
@@ -107,74 +105,3 @@ def test_until_a_move_has_been_seen_it_takes_room_on_both_pods():
 
     placement = place(state.put("ns/v", 1, {}), state)
     assert placement.left == 1
-
-
-# -- against all placements
-
-
-def compositions(number, rooms):
-    if not rooms:
-        if not number:
-            yield ()
-        return
-    for first in range(min(number, rooms[0]) + 1):
-        for rest in compositions(number - first, rooms[1:]):
-            yield first, *rest
-
-
-def rated(counts, has, zones, spread):
-    """Smaller is better: too few distinct pods, uneven zones, uneven pods, moves."""
-    sums = {}
-    for count, zone in zip(counts, zones, strict=True):
-        sums[zone] = sums.get(zone, 0) + count
-    return (
-        -min(sum(count > 0 for count in counts), spread),
-        sum(number**2 for number in sums.values()),
-        sum(count**2 for count in counts),
-        sum(max(0, before - count) for before, count in zip(has, counts, strict=True)),
-    )
-
-
-def a_random_set(lots):
-    pods, capacity = lots.randint(1, 6), lots.randint(1, 8)
-    zones = [f"z{lots.randrange(lots.randint(1, 3))}" for _ in range(pods)]
-    others = [lots.choice([0, 0, lots.randint(0, capacity)]) for _ in range(pods)]
-    has = [lots.randint(0, capacity - other) for other in others]
-    state = a_set(capacity=capacity, pods=pods, zones=zones)
-    for ordinal in range(pods):
-        state.set_usable(ordinal, lots.random() < 0.85)
-    state.put("ns/other", 0, {ordinal: number for ordinal, number in enumerate(others) if number})
-    vpod = state.put(
-        "ns/v",
-        lots.randint(0, 12),
-        {ordinal: number for ordinal, number in enumerate(has) if number},
-        spread=lots.choice([0, 0, 0, lots.randint(0, 6)]),
-    )
-    state.validate()
-    rooms = [capacity - other for other in others]
-    return state, vpod, has, rooms, zones
-
-
-def check_random_sets(seed, number):
-    lots = random.Random(seed)
-    for _ in range(number):
-        state, vpod, has, rooms, zones = a_random_set(lots)
-        placement = place(vpod, state)
-        has, rooms, zones = ([each[ordinal] for ordinal in state.usable] for each in (has, rooms, zones))
-        counts = [placement.counts.get(ordinal, 0) for ordinal in state.usable]
-        wanted = min(vpod.wanted, sum(rooms))
-
-        assert placement.counts.keys() <= {*state.usable}
-        assert (placement.placed, placement.left) == (wanted, vpod.wanted - wanted)
-        assert all(count <= room for count, room in zip(counts, rooms, strict=True))
-        best = min(rated(each, has, zones, vpod.spread) for each in compositions(wanted, rooms))
-        assert rated(counts, has, zones, vpod.spread) == best, (has, rooms, zones, vpod.wanted, vpod.spread, counts)
-
-
-def test_no_placement_is_better():
-    check_random_sets(1, 800)
-
-
-@pytest.mark.slow
-def test_no_placement_is_better_in_ten_thousand_sets():
-    check_random_sets(2, 10_000)
