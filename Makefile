@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint wheel pythons attacks bench bench-hived bench-claims bench-e2e hived-figure soak demo image demo-real e2b e2e audit lock clean
+.PHONY: help install test lint wheel pythons attacks bench bench-hived bench-claims bench-vpods bench-e2e hived-figure soak demo image demo-real e2b e2e audit lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,9 @@ bench-hived: $(INSTALLED) ## measure HiveD on the original's workload, beside wh
 
 bench-claims: $(INSTALLED) ## measure claims: the engine alone, beside the source's policy and a naive client, and on a real control plane if that is built
 	@$(BIN)/python -m tests.bench.claims $(ARGS)
+
+bench-vpods: $(INSTALLED) ## measure decisions about vpods on the original's workload, beside what the original took
+	@$(BIN)/python -m tests.bench.vpods $(ARGS)
 
 bench-e2e: $(INSTALLED) ## measure what Waggle costs a real kube-scheduler (needs Go, as e2e does)
 	@$(BIN)/python -m tests.e2e.build >/dev/null

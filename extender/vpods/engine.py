@@ -6,7 +6,7 @@ bounded number of them. The others follow at once, after other events had their 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -154,6 +154,16 @@ class VPodEngine:
         if not self._is_synced:
             return "the vpods of the cluster are not known yet"
         return "another replica leads" if self.term is None else ""
+
+    @property
+    def nodes(self) -> Mapping[str, HostNode]:
+        """All nodes that are known."""
+        return self._nodes
+
+    def ordered(self, key: ObjectKey) -> int | None:
+        """How many replicas of a set were ordered and are not seen yet; None if none were."""
+        order = self._scaling.get(key)
+        return order.replicas if order else None
 
     def _has_work(self) -> bool:
         if self.term is None or not self._is_synced:

@@ -8,7 +8,7 @@ pod is no reason to move what it hosts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from algorithm.placements import balanced, head, v0431
 from algorithm.placements.model import Counts, Placement, SetState, VPodState
@@ -92,6 +92,17 @@ class HostedSet:
         self._rest_until.pop(ordinal, None)
         self.rests.discard(ordinal)
         self.out.discard(ordinal)
+
+    def rested(self) -> tuple[frozenset[int], dict[int, float]]:
+        """The ordinals that were ready once, and until when those that are not rest."""
+        return frozenset(self._proven), dict(self._rest_until)
+
+    def restore_rests(self, proven: Iterable[int], rest_until: Mapping[int, float]) -> None:
+        """Continue with what `rested` said of this set in another engine. Nothing is known of its pods yet."""
+        self._proven.update(proven)
+        self._rest_until.update(rest_until)
+        for ordinal, until in rest_until.items():
+            self.rests.set(ordinal, until)
 
     def trust(self, counts: Counts) -> list[int]:
         """Take pods that host vreplicas for pods that were ready: a server that starts has not seen them so.

@@ -1,0 +1,360 @@
+"""A simulated cluster around an engine of its own: what the engine would do, without doing it.
+
+    SetCopy --> Simulation --- events ---> VPodEngine (another one, with this set only)
+                    ^                          |
+                    +---- WritePlacements, ScaleSet: they succeed at once, and are seen at once
+                    +---- time: jumps to whatever the engine waits for
+
+It is the very code that decides in the server, so a plan is what would happen if nothing else happens. What it assumes:
+
+* every write succeeds, and writes that are under way have succeeded;
+* a pod that the StatefulSet gets starts at once, on a node that serves: in the zone that has the fewest pods of the
+  set, and there on the node that has the fewest;
+* a pod that is lost does not come back.
+
+Its cost is bounded by whoever runs it: `run` yields after every event.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from algorithm.placements.model import Counts
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.vpods.copies import SetCopy, VPodCopy
+from extender.vpods.engine import VPodEngine
+from extender.vpods.events import (
+    HostNodeSeen,
+    HostPodGone,
+    HostPodSeen,
+    SetsConfigured,
+    Synced,
+    TermBegun,
+    Ticked,
+    VPodEvent,
+    VPodGone,
+    VPodInstruction,
+    VPodSeen,
+    WorkloadSeen,
+)
+from extender.vpods.names import pod_name, read_placements, write_placements
+from extender.vpods.records import HostNode, HostPod, ObjectKey, VPodKey, VPodRecord, Workload
+from extender.vpods.sets import HostedSet
+from extender.vpods.views import paired
+from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
+from extender.vpods.writes.read import VPodRead
+from extender.vpods.writes.scale import ScaleSet, SetScaled
+
+#: Events after which a simulation ends although the engine is not at rest; and seconds of its own time.
+MOST_EVENTS = 100_000
+HORIZON = 86_400.0
+
+
+class Why(StrEnum):
+    """Why vreplicas move, appear or go."""
+
+    #: Its pod is gone, not ready for too long, or on a node that does not serve.
+    LOST_POD = "lost pod"
+    #: Its pod takes none: an annotation, or its node is cordoned.
+    CLOSED_POD = "closed pod"
+    #: Its pod is about to be taken away.
+    DRAIN = "drain"
+    #: Its pod holds more than it can.
+    TOO_FULL = "too full"
+    EVENNESS = "evenness"
+    #: More is wanted, or there is room at last; less is wanted.
+    GROWTH = "growth"
+    SHRINKAGE = "shrinkage"
+
+
+class Moved(msgspec.Struct, frozen=True, gc=False):
+    """Vreplicas of a vpod that moved. `source` None: new; `target` None: given up. `at`: seconds from the beginning."""
+
+    at: float
+    vpod: str
+    source: int | None
+    target: int | None
+    vreplicas: int
+    why: Why
+
+
+class Scaled(msgspec.Struct, frozen=True, gc=False):
+    """The replicas of the StatefulSet changed."""
+
+    at: float
+    before: int
+    after: int
+
+
+class Simulation:
+    """One run. `steps` has what happened, in order."""
+
+    def __init__(self, copy: SetCopy) -> None:
+        self.key = copy.key
+        self.start = self.now = copy.now
+        self.steps: list[Moved | Scaled] = []
+        self.events = 0
+        self.is_at_rest = False
+        self.engine = VPodEngine()
+        self._workload = copy.workload
+        self._nodes = dict(copy.nodes)
+        self._pods = dict(copy.pods)
+        #: Pods that do not come back.
+        self._lost: set[int] = set()
+        self._vpods: dict[VPodKey, VPodRecord] = {}
+        self._version = 0
+        #: Changes; commands that are on their way; what watches will show.
+        self._changes: deque[VPodEvent] = deque()
+        self._sent: deque[VPodInstruction] = deque()
+        self._watch: deque[VPodEvent] = deque()
+        self._settings = copy.settings
+        self._begin(copy)
+
+    # -- what is known before anything happens
+
+    def _begin(self, copy: SetCopy) -> None:
+        self._tell(TermBegun(1))
+        self._tell(SetsConfigured((copy.settings,)))
+        hosted = self.hosted
+        hosted.restore_rests(copy.proven, copy.rests_until)
+        for node in self._nodes.values():
+            self._tell(HostNodeSeen(node))
+        for ordinal, pod in self._pods.items():
+            self._pods[ordinal] = pod = msgspec.structs.replace(pod, version=self._next_version())
+            self._tell(HostPodSeen(pod))
+        if copy.workload is not None:
+            self._workload = msgspec.structs.replace(copy.workload, version=self._next_version())
+            self._tell(WorkloadSeen(self._workload))
+        for vpod in sorted(copy.vpods, key=_seniority):
+            self._tell(VPodSeen(self._enter(_settled(vpod, copy.settings.workload))))
+            if vpod.waits_since is not None and vpod.is_admitted:
+                hosted.waiting[vpod.name] = vpod.waits_since
+        hosted.draining, hosted.low_since = copy.draining, copy.low_since
+        self._changes.append(Synced())
+
+    def _enter(self, record: VPodRecord) -> VPodRecord:
+        record = msgspec.structs.replace(record, version=self._next_version())
+        self._vpods[record.key] = record
+        return record
+
+    def _next_version(self) -> str:
+        self._version += 1
+        return str(self._version)
+
+    @property
+    def hosted(self) -> HostedSet:
+        """The set as the engine of this simulation has it."""
+        return self.engine.sets[self.key]
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has run, in seconds of its own time."""
+        return self.now - self.start
+
+    @property
+    def moved(self) -> Iterator[Moved]:
+        return (step for step in self.steps if isinstance(step, Moved))
+
+    # -- changes that somebody makes
+
+    def configure(self, **changes: Any) -> None:
+        """Change settings of the set. The engine is told the whole configuration anew, as a reload does."""
+        self._settings = msgspec.structs.replace(self._settings, **changes)
+        self._changes.append(SetsConfigured((self._settings,)))
+
+    def want(self, key: VPodKey, **changes: Any) -> None:
+        """Change what a vpod wants, or create it."""
+        known = self._vpods.get(key)
+        if known is None:
+            known = VPodRecord(key=key, uid=f"planned-{key}", version="", set=self.key, wanted=0)
+        self._changes.append(VPodSeen(self._enter(msgspec.structs.replace(known, **changes))))
+
+    def delete(self, key: VPodKey) -> None:
+        """A vpod goes, with its vreplicas."""
+        record = self._vpods.pop(key)
+        self._changes.append(VPodGone(key, record.uid))
+
+    def scale(self, replicas: int) -> None:
+        """Somebody else sets the replicas of the StatefulSet."""
+        if self._workload is not None:
+            self._changes.extend(self._scaled(replicas))
+
+    def lose_pod(self, ordinal: int) -> None:
+        """A pod fails, and does not come back."""
+        self._lost.add(ordinal)
+        if ordinal in self._pods:
+            self._change_pod(ordinal, ready=False)
+
+    def close_pod(self, ordinal: int) -> None:
+        """A pod gets the annotation that it takes no vreplicas."""
+        self._change_pod(ordinal, closed=True)
+
+    def lose_node(self, name: str) -> None:
+        """A node fails, with its pods."""
+        self.cordon_node(name)
+        for ordinal in [ordinal for ordinal, pod in self._pods.items() if pod.node == name]:
+            self.lose_pod(ordinal)
+
+    def cordon_node(self, name: str) -> None:
+        self._nodes[name] = node = msgspec.structs.replace(self._nodes[name], serves=False)
+        self._changes.append(HostNodeSeen(node))
+
+    def _change_pod(self, ordinal: int, **changes: Any) -> None:
+        changed = msgspec.structs.replace(self._pods[ordinal], version=self._next_version(), **changes)
+        self._pods[ordinal] = changed
+        self._changes.append(HostPodSeen(changed))
+
+    # -- running
+
+    def run(self, *, horizon: float = HORIZON) -> Iterator[None]:
+        """Go on until nothing more happens, and yield after every event. `horizon` 0: without any time passing."""
+        end = self.start + horizon
+        while self.events < MOST_EVENTS:
+            if (event := self._next_event()) is not None:
+                self._tell(event)
+                yield
+                continue
+            due = self.engine.next_due()
+            if due is None or due > end:
+                self.is_at_rest = due is None
+                return
+            self.now = max(self.now, due)
+            self._tell(Ticked())
+            yield
+
+    def _next_event(self) -> Any:
+        """The next event at this moment; None if there is none. Changes come first, as all of them come at once."""
+        if self._changes:
+            return self._changes.popleft()
+        if self._sent:
+            return self._carry_out(self._sent.popleft())
+        return self._watch.popleft() if self._watch else None
+
+    def _tell(self, event: Any) -> None:
+        self.events += 1
+        self._sent.extend(self.engine.handle(event, self.now))
+
+    def _carry_out(self, command: VPodInstruction) -> VPodEvent:
+        """What the API server does with a command. The report of it comes at once, and what watches show after that."""
+        if isinstance(command, WritePlacements):
+            return PlacementsWritten(command.token, command.key, self._write(command))
+        if isinstance(command, ScaleSet):
+            return SetScaled(command.token, self._order(command))
+        record = self._vpods.get(command.key)
+        kind = OutcomeKind.DONE if record else OutcomeKind.GONE
+        return VPodRead(command.key, command.uid, Outcome(kind), record)
+
+    def _write(self, command: WritePlacements) -> Outcome:
+        record = self._vpods.get(command.key)
+        if record is None:
+            return Outcome(OutcomeKind.GONE)
+        if record.version != command.version:
+            return Outcome(OutcomeKind.LOST)  # a change came before it
+        workload = self.hosted.settings.workload
+        before, _ = read_placements(record.placements, workload)
+        after, _ = read_placements(command.placements, workload)
+        if before != after:
+            self._note(record, before, after)
+        record = self._enter(msgspec.structs.replace(record, placements=command.placements, reason=command.reason))
+        self._watch.append(VPodSeen(record))
+        return Outcome(OutcomeKind.DONE, resource_version=record.version)
+
+    def _order(self, command: ScaleSet) -> Outcome:
+        if self._workload is None:
+            return Outcome(OutcomeKind.GONE)
+        if self._workload.version != command.version:
+            return Outcome(OutcomeKind.LOST)
+        self._watch.extend(self._scaled(command.replicas))
+        return Outcome(OutcomeKind.DONE)
+
+    def _note(self, record: VPodRecord, before: Counts, after: Counts) -> None:
+        for move in paired(str(record.key), before, after):
+            self.steps.append(
+                Moved(
+                    at=self.seconds,
+                    vpod=move.vpod,
+                    source=move.source,
+                    target=move.target,
+                    vreplicas=move.vreplicas,
+                    why=self._why(move.source, move.target),
+                )
+            )
+
+    def _why(self, source: int | None, target: int | None) -> Why:
+        """Why vreplicas leave a pod, or come to one."""
+        if source is None:
+            return Why.GROWTH
+        hosted = self.hosted
+        if hosted.state.is_usable(source):
+            if hosted.state.room(source) < 0:
+                return Why.TOO_FULL
+            return Why.SHRINKAGE if target is None else Why.EVENNESS
+        pod = self._pods.get(source)
+        if source >= hosted.replicas or pod is None or source in self._lost:
+            return Why.LOST_POD
+        node = self._nodes.get(pod.node)
+        if pod.closed or (node is not None and not node.serves):
+            return Why.CLOSED_POD
+        if hosted.draining is not None and source >= hosted.draining:
+            return Why.DRAIN
+        return Why.LOST_POD
+
+    # -- the StatefulSet controller
+
+    def _scaled(self, replicas: int) -> Iterator[VPodEvent]:
+        """Change the replicas, and yield what watches show of it and of what the StatefulSet controller does then."""
+        assert self._workload is not None
+        if replicas == self._workload.replicas:
+            return
+        self.steps.append(Scaled(self.seconds, self._workload.replicas, replicas))
+        self._workload = msgspec.structs.replace(self._workload, version=self._next_version(), replicas=replicas)
+        yield WorkloadSeen(self._workload)
+        for ordinal in sorted(ordinal for ordinal in self._pods if ordinal >= replicas):
+            pod = self._pods.pop(ordinal)
+            yield HostPodGone(pod.key, pod.uid)
+        for ordinal in range(replicas):
+            if ordinal not in self._pods and ordinal not in self._lost:
+                self._pods[ordinal] = pod = self._new_pod(self._workload, ordinal)
+                yield HostPodSeen(pod)
+
+    def _new_pod(self, workload: Workload, ordinal: int) -> HostPod:
+        name = pod_name(workload.key.name, ordinal)
+        return HostPod(
+            key=ObjectKey(workload.key.namespace, name),
+            uid=f"planned-{name}",
+            version=self._next_version(),
+            node=self._node(),
+        )
+
+    def _node(self) -> str:
+        """The node of the next pod; "" if none serves: it stays pending."""
+        on = Counter(pod.node for pod in self._pods.values() if pod.node)
+        serving = [node for node in self._nodes.values() if node.serves]
+        in_zone: Counter[str] = Counter()
+        for name, number in on.items():
+            in_zone[_zone(self._nodes.get(name))] += number
+        best = min(serving, key=lambda node: (in_zone[node.zone], on[node.name], node.name), default=None)
+        return best.name if best else ""
+
+
+def _zone(node: HostNode | None) -> str:
+    return node.zone if node else ""
+
+
+def _seniority(vpod: VPodCopy) -> tuple[bool, float]:
+    """Those that lack room first, in their order: they are first in line for what becomes free."""
+    return vpod.waits_since is None, vpod.waits_since or 0.0
+
+
+def _settled(vpod: VPodCopy, workload: str) -> VPodRecord:
+    """The record as it will be once the writes that are under way have succeeded."""
+    if not vpod.is_admitted or not vpod.is_writing or vpod.placed == vpod.committed:
+        return vpod.record
+    return msgspec.structs.replace(
+        vpod.record, placements=write_placements(vpod.placed, workload), reason=vpod.reason.value
+    )
