@@ -21,7 +21,7 @@ class HostedSet:
 
     def __init__(self, settings: SetSettings) -> None:
         self.settings = settings
-        self.state = SetState(capacity=settings.capacity, seeded=settings.policy is Policy.BALANCED)
+        self.state = SetState(capacity=settings.capacity, seeded=settings.policy == Policy.BALANCED)
         self.workload: Workload | None = None
         self.pods: dict[int, HostPod] = {}
         #: Ordinals that are no capacity: shut, or away for too long. A pod that has not started yet is not one of them.
@@ -124,9 +124,9 @@ class HostedSet:
     # -- vpods
 
     def place(self, vpod: VPodState) -> Placement:
-        if self.settings.policy is Policy.HEAD:
+        if self.settings.policy == Policy.HEAD:
             return head.place(vpod, self.state)
-        if self.settings.policy is Policy.V0431:
+        if self.settings.policy == Policy.V0431:
             return v0431.place(vpod, self.state)
         return balanced.place(vpod, self.state, most_moves=self.moves_left)
 

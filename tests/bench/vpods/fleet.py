@@ -26,12 +26,14 @@ from extender.vpods.events import (
     WorkloadSeen,
 )
 from extender.vpods.names import pod_name
-from extender.vpods.records import HostNode, HostPod, ObjectKey, Policy, SetSettings, VPodRecord, Workload
+from extender.vpods.records import HostNode, HostPod, ObjectKey, SetSettings, VPodKey, VPodRecord, Workload
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
 
 SET, STATEFUL_SET = ObjectKey("ns", "ss"), ObjectKey("ns", "ss")
 NODES = 10
 _NEVER = 1e9
+#: Fields of a vpod's status that a write sets.
+_STATUS = {*VPodRecord.__struct_fields__} & {*WritePlacements.__struct_fields__} - {"key", "uid", "version", "source"}
 
 
 class Fleet:
@@ -42,9 +44,9 @@ class Fleet:
             key=SET,
             workload="ss",
             capacity=capacity,
-            policy=Policy(policy),
-            most=max(pods, 1) * 2,
-            shrink_seconds=_NEVER,
+            policy=policy,
+            max_replicas=max(pods, 1) * 2,
+            scale_down_seconds=_NEVER,
         )
         self.pods, self.zones = pods, zones
         self.vpods = [self._vpod(number, each) for number, each in enumerate(wanted)]
@@ -99,7 +101,8 @@ class Fleet:
         left = sum(max(0, held - after.get(name, 0)) for name, held in before.placements)
         self.moves += left - max(0, sum(held for _, held in before.placements) - sum(after.values()))
         version = self._next_version()
-        vpod = msgspec.structs.replace(before, version=version, placements=command.placements, reason=command.reason)
+        status = {name: getattr(command, name) for name in _STATUS}
+        vpod = msgspec.structs.replace(before, version=version, observed=command.generation, **status)
         self.vpods[number] = vpod
         written = PlacementsWritten(command.token, command.key, Outcome(OutcomeKind.DONE, resource_version=version))
         return written, VPodSeen(vpod)
@@ -138,5 +141,5 @@ class Fleet:
         return str(self._version)
 
 
-def vpod_key(number: int) -> ObjectKey:
-    return ObjectKey("ns", f"vp-{number:04d}")
+def vpod_key(number: int) -> VPodKey:
+    return VPodKey("ns", f"vp-{number:04d}")
