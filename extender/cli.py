@@ -135,12 +135,13 @@ def serve(
     def pages() -> ASGIApp:
         from extender.web.app import create_app
 
-        service, claims = process.service, process.claims
+        service = process.service
         app = create_app(
             service.runtime if service else None,
             settings,
             service.comparer if service else None,
-            claims=claims,
+            claims=process.claims,
+            vpods=process.vpods,
             reviewer=reviewer,
             parts=parts,
         )
@@ -171,7 +172,9 @@ def serve(
             if config is not None:
                 signal.signal(signal.SIGHUP, lambda *_: service.reconfiguration.request())
         reviewer = Reviewer(process.api)
-        parts = Parts.of(service.runtime if service else None, settings.server, certificates, process.claims)
+        parts = Parts.of(
+            service.runtime if service else None, settings.server, certificates, process.claims, process.vpods
+        )
         serve_http(
             LazyApp(parts, pages),
             settings,
@@ -237,12 +240,15 @@ def check(config: ConfigOption = None) -> None:
 
 def _served(settings: Settings) -> str:
     """What a server with this configuration serves, in a few words."""
-    claims, parts = settings.claims, []
+    claims, vpods, parts = settings.claims, settings.vpods, []
     if settings.extender.enabled:
         parts.append(f"algorithm {settings.algorithm.name}")
     if claims.enabled:
         objects = " and of Pool objects" if claims.custom_resources else ""
         parts.append(f"claims of {len(claims.pools)} configured pool{'s'[: len(claims.pools) != 1]}{objects}")
+    if vpods.enabled:
+        objects = " and of VPodSet objects" if vpods.custom_resources else ""
+        parts.append(f"vpods of {len(vpods.sets)} configured set{'s'[: len(vpods.sets) != 1]}{objects}")
     return ", ".join(parts)
 
 

@@ -1,7 +1,7 @@
-"""All that one process serves, as the configuration says: kube-scheduler's verbs, claims, or both.
+"""All that one process serves, as the configuration says: kube-scheduler's verbs, claims, vpods, or several of them.
 
-Both share the client of the API server and the informer of nodes, and nothing else: each has its own engine with its
-own lock, and its own writes. docs/claims.md says when claims should have a process of their own.
+They share the client of the API server, the informer of nodes and the election, and nothing else: each has its own
+engine with its own lock, and its own writes. docs/claims.md says when claims should have a process of their own.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from extender.settings import Settings
 
 if TYPE_CHECKING:
     from extender.server.claims.service import ClaimService
+    from extender.server.vpods.service import VPodService
 
 
 class ServerProcess:
-    """`service` and `claims`: None if they are not served. See `Service` for the arguments.
+    """`service`, `claims` and `vpods`: None if they are not served. See `Service` for the arguments.
 
     Raises AlgorithmError, ConnectionSettingsError, SettingsError or OSError if the settings cannot be used.
     """
@@ -38,15 +39,21 @@ class ServerProcess:
     ) -> None:
         self.service: Service | None = None
         self.claims: ClaimService | None = None
+        self.vpods: VPodService | None = None
         if settings.extender.enabled:
             self.service = Service(settings, config=config, record=record, timing=timing, limits=limits)
         self.api: ApiServer = self.service.api if self.service is not None else connect(settings.cluster)
+        nodes = self.service.nodes if self.service is not None else None
         if settings.claims.enabled:
             from extender.server.claims.service import ClaimService  # noqa: PLC0415 - others start without it
 
-            nodes = self.service.nodes if self.service is not None else None
             leads = self._leads if self.service is not None and settings.leader_election.enabled else None
             self.claims = ClaimService(settings, self.api, nodes=nodes, timing=timing, leads=leads)
+        if settings.vpods.enabled:
+            from extender.server.vpods.service import VPodService  # noqa: PLC0415 - others start without it
+
+            leadership = self.service.leadership if self.service is not None else None
+            self.vpods = VPodService(settings, self.api, nodes=nodes, leadership=leadership, timing=timing)
 
     def _leads(self) -> bool:
         return self.service is not None and self.service.runtime.serves
@@ -55,18 +62,20 @@ class ServerProcess:
         """Start all threads. Returns at once, before the first lists are complete."""
         if self.claims is not None:
             self.claims.start()
+        if self.vpods is not None:
+            self.vpods.start()
         if self.service is not None:
             self.service.start()
 
     def enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Send writes in this event loop, which is the running one, until `leave_loop`."""
-        for each in (self.service, self.claims):
+        for each in (self.service, self.claims, self.vpods):
             if each is not None:
                 each.enter_loop(loop)
 
     def leave_loop(self) -> None:
         """Send writes in a thread again. Idempotent."""
-        for each in (self.service, self.claims):
+        for each in (self.service, self.claims, self.vpods):
             if each is not None:
                 each.leave_loop()
 
@@ -79,6 +88,8 @@ class ServerProcess:
         """Let writes in flight finish, and stop every thread. Idempotent; works also without a start."""
         if self.claims is not None:
             self.claims.stop()
+        if self.vpods is not None:  # before the service, which releases the Lease
+            self.vpods.stop()
         if self.service is not None:
             self.service.stop()
         self.api.close()

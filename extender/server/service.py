@@ -105,6 +105,8 @@ class Service:
         self.api = api or connect(settings.cluster)
         self._recorder = Recorder(record, settings.algorithm.name, used, policy) if record else None
         self._leadership = Leadership(self.api, settings.leader_election) if settings.leader_election.enabled else None
+        #: The election, for further engines of this process; None: there is none.
+        self.leadership = self._leadership
         fence = self._leadership.remaining if self._leadership else no_fence
         self._committer = Committer(
             *(self.api, pod_commands(self._reader.live)),

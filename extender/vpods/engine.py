@@ -149,6 +149,11 @@ class VPodEngine:
         rests = (hosted.rests for hosted in self.sets.values())
         return earliest((self._retries, self._reads, self._scales, self._partials, *rests))
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether all informers have delivered their first lists."""
+        return self._is_synced
+
     def missing(self) -> str:
         """Return why nothing is decided now; "" if it is."""
         if not self._is_synced:

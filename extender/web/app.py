@@ -29,12 +29,14 @@ from extender.web.verbs.routes import verb_routes
 
 if TYPE_CHECKING:
     from extender.server.claims.service import ClaimService
+    from extender.server.vpods.service import VPodService
 
 #: Threads that compute pages: each takes its share of the interpreter from the event loop.
 _PAGE_THREADS = 2
 _SLASHES = re.compile(r"/{2,}")
 _ABOUT = "A Kubernetes scheduling server: kube-scheduler calls it as a scheduler extender."
 _ABOUT_CLAIMS = "Hands out idle pods of pools, which run already: claims. It serves no verb of kube-scheduler."
+_ABOUT_VPODS = "Places virtual replicas on the pods of StatefulSets: vpods. It serves no verb of kube-scheduler."
 
 
 class Index(BaseModel):
@@ -42,7 +44,7 @@ class Index(BaseModel):
 
     name: str = "waggle"
     about: str = _ABOUT
-    algorithm: str = Field(description="Empty: this server serves claims only")
+    algorithm: str = Field(description="Empty: this server serves no verb of kube-scheduler")
     verbs: list[str] = Field(description="What kube-scheduler posts to")
     pages: dict[str, str] = Field(description="What people and machines read: path to what is there")
 
@@ -53,18 +55,19 @@ def create_app(
     comparer: CacheComparer | None = None,
     *,
     claims: ClaimService | None = None,
+    vpods: VPodService | None = None,
     certificates: Certificates | None = None,
     reviewer: Reviewer | None = None,
     parts: Parts | None = None,
 ) -> FastAPI:
-    """Return the HTTP layer of `runtime`, of `claims`, or of both. With a comparer, the app also has the page that
-    compares the cache with the API server.
+    """Return the HTTP layer of `runtime`, `claims` and `vpods`, as far as they are served. With a comparer, the app
+    also has the page that compares the cache with the API server.
 
     `certificates` are those that the server presents: metrics and /readyz report their state. `reviewer` decides who
     may see pages; if the settings require a review and there is no reviewer, nobody may. `parts`: those that a server
     runs with already (lazy.py); then `certificates` are not read.
     """
-    parts = parts or Parts.of(runtime, settings.server, certificates, claims)
+    parts = parts or Parts.of(runtime, settings.server, certificates, claims, vpods)
     app = _App(parts)
     pages = Pool("pages", _PAGE_THREADS)
     app.include_router(verb_routes(parts.verbs))
@@ -95,7 +98,7 @@ def create_app(
             app.include_router(e2b_routes(claims, callers, parts.budgets.bodies, parts.metrics))
     if runtime is not None:  # after all others: the algorithm's own pages may have any path
         app.include_router(own_page_routes(runtime, pages), dependencies=guards)
-    _add_index(app, algorithm)
+    _add_index(app, algorithm, _ABOUT if algorithm else _ABOUT_CLAIMS if claims is not None else _ABOUT_VPODS)
     add_error_handlers(app, app.verbs)
     app.add_middleware(
         Doors,
@@ -126,11 +129,10 @@ class _App(FastAPI):
         self.budgets = parts.budgets
 
 
-def _add_index(app: FastAPI, algorithm: str) -> None:
+def _add_index(app: FastAPI, algorithm: str, about: str) -> None:
     @app.get("/", tags=["people"], summary="What this is")
     async def index() -> Index:
         verbs = [f"/{verb.name}" for verb in VERBS if algorithm]
-        about = _ABOUT if algorithm else _ABOUT_CLAIMS
         return Index(about=about, algorithm=algorithm, verbs=verbs, pages=_pages(app))
 
 

@@ -17,6 +17,7 @@ from extender.web.verbs.handler import Verbs
 
 if TYPE_CHECKING:
     from extender.server.claims.service import ClaimService
+    from extender.server.vpods.service import VPodService
 
 
 class Parts(NamedTuple):
@@ -37,19 +38,25 @@ class Parts(NamedTuple):
         settings: ServerSettings,
         certificates: Certificates | None = None,
         claims: ClaimService | None = None,
+        vpods: VPodService | None = None,
     ) -> Self:
         """New parts. `certificates` are those that the server presents: metrics and /readyz report their state.
 
-        `runtime` None: no verbs are served, but only claims.
+        `runtime` None: no verbs are served, but only claims, vpods or both.
         """
-        served: Served | None = runtime or claims
+        served: Served | None = runtime or claims or vpods
         assert served is not None
         shown = certificates or Certificates(None)
         refusals = Refusals()
         max_body = settings.max_body_mib << 20
         budgets = Budgets.for_bodies_of(max_body)
         sources = (shown.metrics, refusals.metrics, budgets.metrics)
-        metrics = Metrics(runtime, *sources, *((claims.metrics,) if claims is not None else ()))
+        others: dict[str, ClaimService | VPodService] = {}
+        if claims is not None:
+            others["claims"] = claims
+        if vpods is not None:
+            others["vpods"] = vpods
+        metrics = Metrics(runtime, *sources, *(each.metrics for each in others.values()))
         verbs = Verbs(runtime, metrics, max_body=max_body, bodies=budgets.bodies)
-        probes = Probes(served, shown.readiness_warning, claims=claims, hang=settings.hang_seconds)
+        probes = Probes(served, shown.readiness_warning, others=others, hang=settings.hang_seconds)
         return cls(verbs, probes, metrics, budgets, refusals, Turnstile(), shown)

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Hashable, Iterable
 from typing import Protocol
 
+from extender.embedded.apiserver.binder import Binder
 from extender.embedded.apiserver.budgets import BudgetController
 from extender.embedded.apiserver.cluster import Cluster
 from extender.embedded.apiserver.deployments import DeploymentController
@@ -38,10 +39,10 @@ class Controllers:
     """All of them, on the event loop of the store.
 
     `pod_lag`: seconds after which the controller of replicas sees what others did to a pod. Its own writes it knows at
-    once, as the real one does by its expectations.
+    once, as the real one does by its expectations. `binds`: whether pods get nodes here, since no kube-scheduler runs.
     """
 
-    def __init__(self, cluster: Cluster, *, pod_lag: float = 0.0) -> None:
+    def __init__(self, cluster: Cluster, *, pod_lag: float = 0.0, binds: bool = False) -> None:
         self._cluster = cluster
         self._replicas = ReplicaController(cluster)
         self._controllers: tuple[Controller, ...] = (
@@ -49,6 +50,7 @@ class Controllers:
             DeploymentController(cluster),
             self._replicas,
             BudgetController(cluster),
+            *((Binder(cluster),) if binds else ()),
         )
         self._pod_lag = pod_lag
         self._acting: Controller | None = None

@@ -48,6 +48,8 @@ class Options:
     kubelet: bool = True
     #: Workloads get their pods, budgets their numbers, what has lost its owner or its node goes. See `controllers.py`.
     controllers: bool = True
+    #: Pods get nodes, because no kube-scheduler runs. See `binder.py`.
+    binds: bool = False
     #: From the binding to Running.
     start_delay: float = 0.0
     #: From a graceful deletion to the end.
@@ -101,7 +103,9 @@ class Runtime:
             if options.kubelet
             else None
         )
-        self._controllers = Controllers(self.cluster, pod_lag=options.pod_lag) if options.controllers else None
+        self._controllers = (
+            Controllers(self.cluster, pod_lag=options.pod_lag, binds=options.binds) if options.controllers else None
+        )
         config = uvicorn.Config(
             self.app,
             http=_Protocol,

@@ -38,7 +38,13 @@ def health_routes(probes: Probes) -> APIRouter:
 
         @router.get("/readyz/claims", summary="Are claims served")
         async def claims() -> Health:
-            return _health(probes.claims_ready())
+            return _health(probes.by_path["/readyz/claims"]())
+
+    if "/readyz/vpods" in probes.by_path:
+
+        @router.get("/readyz/vpods", summary="Are vpods placed, or could they be if this replica led")
+        async def vpods() -> Health:
+            return _health(probes.by_path["/readyz/vpods"]())
 
     return router
 

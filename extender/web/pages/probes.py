@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -66,7 +66,7 @@ class Probes:
         served: Served,
         readiness_warning: Callable[[], str] = str,
         *,
-        claims: Served | None = None,
+        others: Mapping[str, Served] | None = None,
         hang: float = 0.0,
         pulse: Pulse | None = None,
     ) -> None:
@@ -75,15 +75,15 @@ class Probes:
         self._hang = hang
         self._hangs = False
         self.pulse = pulse or Pulse()
-        self._claims = claims
+        self._others = dict(others or {})
         self.by_path = {"/livez": self.alive, "/readyz": self.ready, "/readyz/informed": self.informed}
-        if claims is not None:
-            self.by_path["/readyz/claims"] = self.claims_ready
+        for name in self._others:
+            self.by_path[f"/readyz/{name}"] = partial(self._other_ready, name)
 
     def alive(self) -> Readiness:
         found = self._served.liveness()
-        if found.ready and self._claims is not None:
-            found = self._claims.liveness()
+        for other in self._others.values():
+            found = other.liveness() if found.ready else found
         return _told("alive", found if not found.ready else self._moving())
 
     def _moving(self) -> Readiness:
@@ -99,18 +99,18 @@ class Probes:
         found = _told("ready", self._served.readiness())
         if not found.ready:
             return found
-        texts = (found.detail, self._readiness_warning(), self._claims_warning())
+        texts = (found.detail, self._readiness_warning(), *self._warnings())
         return Readiness(True, "; ".join(text for text in texts if text))
 
-    def _claims_warning(self) -> str:
-        """What is wrong with claims, of a server that is ready for kube-scheduler's calls."""
-        found = self._claims.readiness() if self._claims is not None and self._claims is not self._served else None
-        return f"claims: {found.detail}" if found is not None and found.detail else ""
+    def _warnings(self) -> Iterator[str]:
+        """What is wrong with all that is served beside what makes this server ready."""
+        for name, other in self._others.items():
+            if other is not self._served and (detail := other.readiness().detail):
+                yield f"{name}: {detail}"
 
-    def claims_ready(self) -> Readiness:
-        """Whether claims are served: by every replica, whether it leads or not."""
-        assert self._claims is not None
-        return _told("ready", self._claims.readiness(), "claims are")
+    def _other_ready(self, name: str) -> Readiness:
+        """Whether claims, or vpods, are served: by every replica, whether it leads or not."""
+        return _told("ready", self._others[name].readiness(), f"{name} are")
 
     def informed(self) -> Readiness:
         return _told("informed", self._served.informed())
@@ -142,8 +142,8 @@ class ProbesOnly:
     """
 
     PATHS = frozenset({"/livez", "/readyz", "/readyz/informed", "/metrics"})
-    #: And those that only servers of claims have.
-    OPEN_PATHS = PATHS | {"/readyz/claims"}
+    #: And those that only servers of claims or vpods have.
+    OPEN_PATHS = PATHS | {"/readyz/claims", "/readyz/vpods"}
 
     def __init__(self, probes: Probes, metrics: Metrics) -> None:
         self._probes = probes.by_path

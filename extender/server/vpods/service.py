@@ -1,0 +1,297 @@
+"""Builds the server of vpods without its HTTP layer: engine, informers, committer, election.
+
+    nodes (shared with the extender) ---+
+    StatefulSets and their pods (hosts) +--> VPodRuntime <--> committer
+    vpods of every kind (sources) ------+        ^
+    sets: configuration, VPodSet objects         +--- terms: the extender's election, or one of its own
+
+One replica decides: the one that leads. The others follow every change, so that they can take over at once. Where
+vreplicas are stands in the status of each vpod, so a restart or another leader moves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from algorithm.model import Node
+from extender.core.commands import CommandSet
+from extender.kube.client.api import ApiServer
+from extender.kube.client.bounds import MIB
+from extender.kube.informers.loop_reader import LoopReader
+from extender.kube.informers.podreader import PodReader
+from extender.kube.informers.reflection import nodes_read_by
+from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Timing
+from extender.kube.lease.elector import no_fence
+from extender.kube.writes.committer import Committer
+from extender.server.leadership import Leadership
+from extender.server.terms import EngineTerms
+from extender.server.views import Metric, Readiness
+from extender.server.vpods.configured import configured_sets, configured_sources
+from extender.server.vpods.hosts import HostInformers
+from extender.server.vpods.informers import Informers
+from extender.server.vpods.metrics import informer_metrics, write_metrics
+from extender.server.vpods.readers import host_node
+from extender.server.vpods.runtime import VPodRuntime
+from extender.server.vpods.sources import SourceInformers
+from extender.settings import Settings
+from extender.vpods.engine import VPodEngine
+from extender.vpods.events import (
+    HostNodeGone,
+    HostNodeSeen,
+    SetsConfigured,
+    Synced,
+    TermBegun,
+    TermEnded,
+    VPodEvent,
+)
+from extender.vpods.records import HostNode, SetSettings
+from extender.vpods.writes import placements, read, scale
+
+log = structlog.get_logger(__name__)
+
+#: Seconds for writes in flight to finish when the server stops.
+_LAST_WRITES = 5.0
+#: Seconds between two looks whether all is known, at the start.
+_POLL = 0.02
+#: The kinds of writes and reads of the engine.
+KINDS = (placements.KIND, read.KIND, scale.KIND)
+
+
+class VPodService:
+    """One server of vpods without its HTTP layer.
+
+    `nodes`: an informer of nodes to share, which has not been started yet; None: the service creates one.
+    `leadership`: the election to take part in, which its owner starts and stops; None: an election of its own, or none
+    if the settings want none.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        api: ApiServer,
+        *,
+        nodes: Reflector[Node] | None = None,
+        leadership: Leadership | None = None,
+        timing: Timing | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = settings.vpods
+        self._own_leadership = self._elect(settings, api) if leadership is None else None
+        leads = leadership or self._own_leadership
+        self.terms = EngineTerms(api, leads.remaining, engine="vpods") if leads is not None else None
+        if leads is not None and self.terms is not None:
+            leads.add(self.terms)
+        self.leadership = leads
+        fence = leads.remaining if leads is not None else no_fence
+        commands: CommandSet[VPodEvent] = CommandSet(KINDS)
+        self._committer: Committer[VPodEvent] = Committer(
+            api, commands, report=self._report, most=settings.vpods.concurrent_writes, fence=fence
+        )
+        self.runtime = VPodRuntime(
+            VPodEngine(), self._committer.submit, clock=clock, fence=fence, hang=settings.server.hang_seconds
+        )
+        self._watch_reader = LoopReader()
+        self.informers = Informers(
+            api,
+            most=settings.vpods.cache_mib * MIB,
+            went_back=self._went_back,
+            timing=timing,
+            in_loop=self._watch_reader,
+        )
+        self._is_shared = nodes is not None
+        self._nodes = nodes or self._reflect_nodes(api, timing)
+        self._nodes.add_handler(self._nodes_changed)
+        self._known_nodes: dict[str, HostNode] = {}
+        self.hosts = HostInformers(self.informers, self.runtime.handle, self._changed)
+        self.sources = SourceInformers(
+            configured_sources(settings.vpods), self.informers, self.runtime.handle, self._changed
+        )
+        self._sets = configured_sets(settings.vpods)
+        self._compare_seconds = settings.cluster.compare_seconds
+        self._is_synced = False
+        self._woken = threading.Event()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="waggle-vpods", daemon=True)
+        self.runtime.add_not_ready_reason(self._not_ready_reason)
+        self.runtime.add_readiness_warning(self._readiness_warning)
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start all threads. Return before the first lists are complete."""
+        self.runtime.start()
+        if not self._is_shared:
+            self._nodes.start()
+        self.sources.start()
+        self.hosts.watch(each.key.namespace for each in self._sets)
+        self._thread.start()
+        if self.terms is not None:
+            self.terms.start(
+                lambda term: self.runtime.handle(TermBegun(term)),
+                lambda _: self.runtime.handle(TermEnded()),
+                self._catching_up,
+            )
+        if self._own_leadership is not None:
+            self._own_leadership.compete()
+
+    def enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send writes and read watches in this event loop, which must be the running one, until `leave_loop`."""
+        self._committer.enter_loop(loop)
+        self._watch_reader.enter_loop(loop)
+
+    def leave_loop(self) -> None:
+        """Send writes and read watches in threads again. Idempotent."""
+        self._watch_reader.leave_loop()
+        self._committer.leave_loop()
+
+    def close(self) -> None:
+        """The server goes down: nothing to do, since no call waits for anything."""
+
+    def stop(self) -> None:
+        """Decide nothing more, let writes in flight finish, and stop every thread. Idempotent; works without a start.
+
+        Call it before the owner of the election releases the Lease.
+        """
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        self._woken.set()
+        if self.terms is not None:
+            self.terms.stop()
+        else:
+            self.runtime.handle(TermEnded())
+        self._committer.stop(_LAST_WRITES)
+        if self._own_leadership is not None:
+            self._own_leadership.stop()
+        self.hosts.stop()
+        self.informers.stop()
+        if not self._is_shared:
+            self._nodes.stop()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+        self.runtime.stop()
+
+    @staticmethod
+    def _elect(settings: Settings, api: ApiServer) -> Leadership | None:
+        """An election of its own. Its Lease has a name of its own, too: one replica may serve vpods, and another one
+        kube-scheduler."""
+        election = settings.leader_election
+        if not election.enabled:
+            return None
+        return Leadership(api, election.model_copy(update={"name": f"{election.name}-vpods"}))
+
+    # -- sets -----------------------------------------------------------------------------------------------------
+
+    def sets(self) -> tuple[SetSettings, ...]:
+        """Return all sets, including those that are not served yet."""
+        return self._sets
+
+    def _changed(self) -> None:
+        self._woken.set()
+
+    def _run(self) -> None:
+        """Tell the engine which sets are served; once all is known, that it may decide."""
+        served: tuple[SetSettings, ...] | None = None
+        next_list = time.monotonic() + self._compare_seconds
+        while not self._stopped.is_set():
+            self._woken.clear()
+            now = tuple(each for each in self._sets if self.hosts.is_known(each.key.namespace))
+            if now != served:
+                self.runtime.handle(SetsConfigured(now))
+                served = now
+            if not self._is_synced and not self._missing():
+                self._synchronised()
+            if self._compare_seconds and time.monotonic() >= next_list:
+                next_list = time.monotonic() + self._compare_seconds
+                self.informers.relist()  # in case a watch has lost an event
+            self._woken.wait(1.0 if self._is_synced else _POLL)
+
+    def _synchronised(self) -> None:
+        self._is_synced = True
+        self.runtime.handle(Synced())
+        log.info("vpods ready", sets=len(self._sets), vpods=sum(len(each) for each in self.sources.all))
+        if self.terms is None:
+            self.runtime.handle(TermBegun(0))
+        else:
+            self.terms.informers_ready()
+
+    def _missing(self) -> str:
+        """What must be known before anything is decided; "" if it is.
+
+        A namespace whose pods Waggle may not read keeps no other one waiting: its sets are not served.
+        """
+        if not self._nodes.synced.is_set():
+            return f"nodes: {self._nodes.last_error or 'being listed'}"
+        if missing := self.sources.missing():
+            return missing
+        tried = all(each.synced.is_set() or each.last_error for each in self.hosts.all)
+        return "" if tried else "the pods of the sets are being listed"
+
+    def _catching_up(self) -> tuple[Reflector[Any], ...]:
+        """The informers that must be as new as the API server when a term begins."""
+        return (self._nodes, *self.informers.synced)
+
+    # -- informers ------------------------------------------------------------------------------------------------
+
+    def _reflect_nodes(self, api: ApiServer, timing: Timing | None) -> Reflector[Node]:
+        return Reflector(
+            api, nodes_read_by(PodReader()), timing=timing, went_back=self._went_back, in_loop=self._watch_reader
+        )
+
+    def _nodes_changed(self, changes: list[Change[Node]]) -> None:
+        """Tell the engine what matters: a node reports its state several times a minute."""
+        events: list[VPodEvent] = []
+        for change in changes:
+            name = change.obj.name
+            if change.kind is ChangeKind.GONE:
+                self._known_nodes.pop(name, None)
+                events.append(HostNodeGone(name))
+            elif (node := host_node(change.obj)) != self._known_nodes.get(name):
+                self._known_nodes[name] = node
+                events.append(HostNodeSeen(node))
+        if events:
+            self.runtime.handle(*events)
+
+    def _report(self, event: VPodEvent) -> None:
+        self.runtime.handle(event)
+
+    def _went_back(self, why: str) -> None:
+        """Fail /livez, because the API server was restored from a backup: versions are no longer comparable."""
+        self.runtime.give_up(f"the API server went back in time: {why}")
+
+    # -- for probes and scrapes -----------------------------------------------------------------------------------
+
+    def _not_ready_reason(self) -> str:
+        return self._missing()
+
+    def _readiness_warning(self) -> str:
+        """Why a replica that knows all decides nothing."""
+        if self.runtime.places or self.leadership is None:
+            return ""
+        return self.leadership.why_not_leading()
+
+    def liveness(self) -> Readiness:
+        """Whether the process works; if not, it needs a restart."""
+        return self.runtime.liveness()
+
+    def readiness(self) -> Readiness:
+        """Whether this replica places vpods, or could if it led: any such replica answers what people ask."""
+        return self.runtime.readiness()
+
+    informed = readiness
+
+    def metrics(self) -> list[Metric]:
+        """For a scrape."""
+        own = self._own_leadership.metrics() if self._own_leadership is not None else []
+        return [
+            *self.runtime.watchdog.metrics(),
+            *write_metrics(self._committer, KINDS),
+            *informer_metrics(self.informers),
+            *own,
+        ]
