@@ -32,12 +32,12 @@ from extender.kube.writes.committer import Committer
 from extender.server.leadership import Leadership
 from extender.server.terms import EngineTerms
 from extender.server.views import Metric, Readiness
-from extender.server.vpods.configured import configured_sets, configured_sources
 from extender.server.vpods.hosts import HostInformers
 from extender.server.vpods.informers import Informers
 from extender.server.vpods.metrics import informer_metrics, write_metrics
 from extender.server.vpods.readers import host_node
 from extender.server.vpods.runtime import VPodRuntime
+from extender.server.vpods.sets import configured_sets, sources
 from extender.server.vpods.sources import SourceInformers
 from extender.settings import Settings
 from extender.vpods.engine import VPodEngine
@@ -109,9 +109,7 @@ class VPodService:
         self._nodes.add_handler(self._nodes_changed)
         self._known_nodes: dict[str, HostNode] = {}
         self.hosts = HostInformers(self.informers, self.runtime.handle, self._changed)
-        self.sources = SourceInformers(
-            configured_sources(settings.vpods), self.informers, self.runtime.handle, self._changed
-        )
+        self.sources = SourceInformers(sources(settings.vpods), self.informers, self.runtime.handle, self._changed)
         self._sets = configured_sets(settings.vpods)
         self._compare_seconds = settings.cluster.compare_seconds
         self._is_synced = False

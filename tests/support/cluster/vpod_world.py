@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import yaml
 
 from extender.embedded.apiserver import EmbeddedCluster
 from extender.embedded.apiserver import serve_in_thread as serve_cluster
@@ -28,9 +29,9 @@ from extender.settings import Settings
 from extender.web.app import create_app
 from extender.web.http.server import ServerHandle, serve_in_thread
 from tests.support.apiserver.api import Api, eventually
-from tests.support.apiserver.custom import definition, version
 from tests.support.cluster.claim_world import QUICK
 from tests.support.cluster.vpod_witness import PlacementWitness
+from tests.support.kubectl import CRDS
 
 HEAD = {"apiVersion": "waggle.dev/v1alpha1"}
 VPODS = "/apis/waggle.dev/v1alpha1/namespaces/default/vpods"
@@ -285,8 +286,5 @@ def vpod_world(
 
 def define(w: VPodWorld) -> None:
     """What `kubectl apply -k manifests/crds` does."""
-    for kind, plural in (("VPod", "vpods"), ("VPodSet", "vpodsets")):
-        scale = {"specReplicasPath": ".spec.vreplicas", "statusReplicasPath": ".status.scheduled"}
-        more = {"subresources": {"status": {}, **({"scale": scale} if kind == "VPod" else {})}}
-        found = definition("waggle.dev", version("v1alpha1", **more), kind=kind)
-        w.cluster.create({**found, "metadata": {"name": f"{plural}.waggle.dev"}})
+    for name in ("vpods", "vpodsets"):
+        w.cluster.create(yaml.safe_load((CRDS / f"{name}.yaml").read_text()))
