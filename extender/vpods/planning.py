@@ -7,7 +7,6 @@ plan.result(limit=1000)             the moves, the pods, who would wait, before 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -108,7 +107,7 @@ class Planning:
         """Run the simulation, and yield after each of its events."""
         simulation = self._simulation
         yield from simulation.run(horizon=0.0)
-        self._due = len(simulation.steps)
+        self._due = simulation.steps_total
         self._changes.make(simulation)
         yield from simulation.run()
 
@@ -117,18 +116,17 @@ class Planning:
         simulation = self._simulation
         after = copy_set(simulation.engine, simulation.key, simulation.now)
         assert after is not None
-        moves = list(simulation.moved)
         waiting = [vpod for vpod in after.vpods if vpod.pending]
-        scaled = [step for step in simulation.steps if isinstance(step, Scaled)]
+        scaled = simulation.scaled
         return Plan(
             before=views.sums(self._copy),
             after=views.sums(after),
             steps=simulation.steps[:limit],
-            steps_total=len(simulation.steps),
+            steps_total=simulation.steps_total,
             steps_due=self._due,
-            moves=_by_reason(moves),
-            grown=sum(move.vreplicas for move in moves if move.source is None),
-            given_up=sum(move.vreplicas for move in moves if move.target is None),
+            moves={why.value: number for why, number in sorted(simulation.moved.items())},
+            grown=simulation.grown,
+            given_up=simulation.given_up,
             added=[ordinal for step in scaled for ordinal in range(step.before, step.after)],
             removed=[ordinal for step in scaled for ordinal in range(step.before - 1, step.after - 1, -1)],
             waiting=[_lacking(vpod) for vpod in sorted(waiting, key=_longest)[:limit]],
@@ -139,14 +137,6 @@ class Planning:
             events=simulation.events,
             is_at_rest=simulation.is_at_rest,
         )
-
-
-def _by_reason(moves: Sequence[Moved]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for move in moves:
-        if move.source is not None and move.target is not None:
-            counts[move.why.value] += move.vreplicas
-    return dict(sorted(counts.items()))
 
 
 def _lacking(vpod: VPodCopy) -> Lacking:

@@ -53,6 +53,8 @@ from extender.vpods.writes.scale import ScaleSet, SetScaled
 #: Events after which a simulation ends although the engine is not at rest; and seconds of its own time.
 MOST_EVENTS = 100_000
 HORIZON = 86_400.0
+#: Steps that are kept, the first ones. All are counted.
+MOST_STEPS = 10_000
 
 
 class Why(StrEnum):
@@ -92,12 +94,18 @@ class Scaled(msgspec.Struct, frozen=True, gc=False):
 
 
 class Simulation:
-    """One run. `steps` has what happened, in order."""
+    """One run. `steps` has what happened, in order: the first MOST_STEPS of `steps_total`."""
+
+    steps_total = 0
 
     def __init__(self, copy: SetCopy) -> None:
         self.key = copy.key
         self.start = self.now = copy.now
         self.steps: list[Moved | Scaled] = []
+        self.scaled: list[Scaled] = []
+        #: Vreplicas that moved from pod to pod, by reason; and those that were new, or given up.
+        self.moved: Counter[Why] = Counter()
+        self.grown = self.given_up = 0
         self.events = 0
         self.is_at_rest = False
         self.engine = VPodEngine()
@@ -155,10 +163,6 @@ class Simulation:
     def seconds(self) -> float:
         """For how long it has run, in seconds of its own time."""
         return self.now - self.start
-
-    @property
-    def moved(self) -> Iterator[Moved]:
-        return (step for step in self.steps if isinstance(step, Moved))
 
     # -- changes that somebody makes
 
@@ -274,16 +278,19 @@ class Simulation:
 
     def _note(self, record: VPodRecord, before: Counts, after: Counts) -> None:
         for move in paired(str(record.key), before, after):
-            self.steps.append(
-                Moved(
-                    at=self.seconds,
-                    vpod=move.vpod,
-                    source=move.source,
-                    target=move.target,
-                    vreplicas=move.vreplicas,
-                    why=self._why(move.source, move.target),
-                )
-            )
+            why = self._why(move.source, move.target)
+            if move.source is None:
+                self.grown += move.vreplicas
+            elif move.target is None:
+                self.given_up += move.vreplicas
+            else:
+                self.moved[why] += move.vreplicas
+            self._keep(Moved(self.seconds, move.vpod, move.source, move.target, move.vreplicas, why))
+
+    def _keep(self, step: Moved | Scaled) -> None:
+        self.steps_total += 1
+        if len(self.steps) < MOST_STEPS:
+            self.steps.append(step)
 
     def _why(self, source: int | None, target: int | None) -> Why:
         """Why vreplicas leave a pod, or come to one."""
@@ -311,7 +318,9 @@ class Simulation:
         assert self._workload is not None
         if replicas == self._workload.replicas:
             return
-        self.steps.append(Scaled(self.seconds, self._workload.replicas, replicas))
+        step = Scaled(self.seconds, self._workload.replicas, replicas)
+        self.scaled.append(step)
+        self._keep(step)
         self._workload = msgspec.structs.replace(self._workload, version=self._next_version(), replicas=replicas)
         yield WorkloadSeen(self._workload)
         for ordinal in sorted(ordinal for ordinal in self._pods if ordinal >= replicas):
