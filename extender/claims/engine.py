@@ -242,7 +242,7 @@ class ClaimEngine:
             self.giving.seen(uid)
         self._out += self.renewing.seen(uid, now)
         if self.keyed is not None:
-            self.keyed.acknowledging.seen(uid)
+            self.keyed.acknowledging.seen(uid, now)
 
     def _configured(self, event: PoolsConfigured, _now: float) -> None:
         for left in self.state.configure(event.pools):
@@ -587,7 +587,7 @@ class ClaimEngine:
         self._out += self.renewing.ask(claim, event.request, seconds, now, may_shorten=event.shorten)
 
     def _renewed(self, report: PodRenewed, now: float) -> None:
-        self._out += self.renewing.renewed(report, now)
+        self._out += self.renewing.written(report, now)
         if self.keyed is not None:
             self._out += self.keyed.acknowledging.written(report, now)
 

@@ -21,9 +21,10 @@ from enum import Enum, auto
 from typing import Protocol
 
 from extender.claims import images
-from extender.claims.acknowledging import AcknowledgingClaims, Command
+from extender.claims.acknowledging import AcknowledgingClaims
 from extender.claims.codes import ClaimCode
 from extender.claims.keys import Key, KeyOrder, Verdict
+from extender.claims.marking import Command
 from extender.claims.records import WarmPod
 from extender.claims.requests import Pending, Requests
 from extender.claims.state import Claim, ClaimState

@@ -1,13 +1,6 @@
 """Renews the leases of claims: writes a later expiry time on every pod of the claim.
 
-                 ask                        DONE, or seen on the pod
-    (claimed) --------> each pod: WRITING ---------------------------> renewed
-                             ^ |  | LOST, REJECTED, UNKNOWN: the pod is read
-                             | |  v
-                             | |  read -- in another claim, in none, or gone --> lost
-                             | |  |
-                             | +--+ THROTTLED: again after a pause
-                             +----+ in this claim, with another mark: again
+    (claimed) -- ask --> the mark on each pod is changed: see `marking` --> renewed
 
 A claim lasts until the latest expiry time on any of its pods, for every server. So a renewal that reached only some
 pods of a gang keeps all of them, and the next renewal repairs the others.
@@ -25,33 +18,15 @@ import msgspec
 
 from extender.claims.codes import ClaimCode
 from extender.claims.events import Answered
-from extender.claims.records import WarmPod
+from extender.claims.marking import Command, End, Marking
+from extender.claims.records import ClaimMark
 from extender.claims.state import Claim, ClaimState
-from extender.claims.writes import names
-from extender.claims.writes.look import LookAtPod, PodLooked
-from extender.claims.writes.renew import PodRenewed, RenewPod
+from extender.claims.writes.look import PodLooked
+from extender.claims.writes.renew import PodRenewed
 from extender.core.deadlines import Deadlines
-from extender.core.outcomes import Outcome, OutcomeKind
 
 #: Seconds after which a caller gets the answer WRITE_UNKNOWN.
 _PATIENCE = 30.0
-_TRIES = 5
-#: Seconds until a pod is read or written again: the first value, doubled each time up to the second.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
-_LEASE = 3600.0
-
-
-@dataclass(slots=True)
-class _Step:
-    """One pod of a renewal."""
-
-    token: int
-    pod: WarmPod
-    claim: str
-    tries: int = 0
-    pauses: int = 0
-    #: The outcome of the write because of which the pod is being read; None: it is being written.
-    unclear: Outcome | None = None
 
 
 @dataclass(slots=True)
@@ -69,13 +44,14 @@ class _Renewal:
     callers: dict[str, None] = field(default_factory=dict)
     #: Calls for another expiry time, which a later renewal answers: the time, and whether it may be earlier.
     later: dict[str, tuple[float, bool]] = field(default_factory=dict)
-    steps: dict[int, _Step] = field(default_factory=dict)
+    #: The tokens of the changes of marks.
+    changes: set[int] = field(default_factory=set)
     has_lost: bool = False
     #: Why a write was refused; None: none was.
     refusal: str | None = None
 
 
-Instruction = Answered | RenewPod | LookAtPod
+Instruction = Answered | Command
 
 
 class RenewingClaims:
@@ -87,13 +63,13 @@ class RenewingClaims:
         self._state = state
         self._epoch = epoch
         self._renewals: dict[str, _Renewal] = {}
-        self._steps: dict[int, _Step] = {}
-        self._by_uid: dict[str, int] = {}
+        self._marking = Marking(
+            state, "renew", emit=self._emit, changed=self._renewed, is_done=self._is_done, ended=self._ended
+        )
         #: The claim of each call that waits for its answer.
         self._claims: dict[str, str] = {}
-        #: When pods are written or read again, and when renewals are given up.
-        self.timers: Deadlines[int] = Deadlines(state.alarm)
-        self.patience: Deadlines[str] = Deadlines(state.alarm)
+        #: When renewals are given up, by claim.
+        self._patience: Deadlines[str] = Deadlines(state.alarm)
         self._out: list[Instruction] = []
 
     def ask(self, claim: Claim, request: str, seconds: float, now: float, *, may_shorten: bool) -> list[Instruction]:
@@ -112,138 +88,43 @@ class RenewingClaims:
     def _begin(self, claim: Claim, callers: dict[str, None], target: float, now: float, may_shorten: bool) -> None:
         renewal = _Renewal(claim.name, target, claim.expires, may_shorten, now + _PATIENCE, dict(callers))
         self._renewals[claim.name] = renewal
-        self.patience.set(claim.name, renewal.gives_up)
+        self._patience.set(claim.name, renewal.gives_up)
         for uid in sorted(claim.uids):
-            pod = self._state.pods[uid]
-            if pod.is_terminating or self._is_done(renewal, pod):
-                continue
-            if (other := self._by_uid.get(uid)) is not None:
-                # A read has shown that the pod came to this claim while it was renewed for the one before.
-                self._settled(self._steps[other], now)
-            hold = self._state.ledger.acquire(f"renew:{uid}", claim.name, now=now, lease=_LEASE)
-            step = renewal.steps[hold.token] = self._steps[hold.token] = _Step(hold.token, pod, claim.name)
-            self._by_uid[uid] = hold.token
-            self._write(step)
+            if (token := self._marking.begin(claim.name, uid, now)) is not None:
+                renewal.changes.add(token)
         self._end_if_over(renewal, now)
 
-    @staticmethod
-    def _is_done(renewal: _Renewal, pod: WarmPod) -> bool:
-        expires = pod.mark.expires if pod.mark is not None else 0.0
-        return expires == renewal.target or (expires > renewal.target and not renewal.may_shorten)
+    def _is_done(self, claim: str, mark: ClaimMark) -> bool:
+        renewal = self._renewals[claim]
+        return mark.expires == renewal.target or (mark.expires > renewal.target and not renewal.may_shorten)
 
-    def _write(self, step: _Step) -> None:
-        pod, mark = step.pod, step.pod.mark
-        assert mark is not None
-        step.unclear = None
-        step.tries += 1
-        target = self._renewals[step.claim].target
-        self._out.append(
-            RenewPod(
-                token=step.token,
-                namespace=pod.namespace,
-                name=pod.name,
-                uid=pod.uid,
-                before=pod.mark_text,
-                mark=msgspec.structs.replace(
-                    names.named_as(pod.claim_label, mark),
-                    expires=target,
-                    is_known=self._shares and bool(mark.key),
-                ),
-            )
-        )
+    def _renewed(self, claim: str, mark: ClaimMark) -> ClaimMark:
+        is_known = self._shares and bool(mark.key)
+        return msgspec.structs.replace(mark, expires=self._renewals[claim].target, is_known=is_known)
 
-    def _look(self, step: _Step) -> None:
-        self._out.append(LookAtPod(step.token, step.pod.namespace, step.pod.name))
+    # -- events ---------------------------------------------------------------------------------------------------
 
-    # -- outcomes -------------------------------------------------------------------------------------------------
-
-    def renewed(self, report: PodRenewed, now: float) -> list[Instruction]:
+    def written(self, report: PodRenewed, now: float) -> list[Instruction]:
         """Handle the report of a write."""
-        step = self._steps.get(report.token)
-        if step is None or step.unclear is not None:
-            return []
-        kind = report.outcome.kind
-        if kind is OutcomeKind.DONE and report.pod is not None:
-            self._state.see(report.pod)
-            self._leave(step, now)
-        elif kind in (OutcomeKind.GONE, OutcomeKind.STALE):
-            self._state.lose(step.pod.uid)
-            self._leave(step, now, is_lost=True)
-        elif kind is OutcomeKind.THROTTLED:
-            step.tries -= 1  # the API server did not process it
-            self._pause(step, now, report.outcome.retry_after)
-        else:
-            step.unclear = report.outcome
-            self._look(step)
+        self._marking.written(report, now)
         return self._said()
 
     def looked(self, report: PodLooked, now: float) -> list[Instruction]:
         """Handle the report of a read."""
-        step = self._steps.get(report.token)
-        if step is None or step.unclear is None:
-            return []
-        pod = report.pod
-        if report.outcome.kind is OutcomeKind.GONE or (pod is not None and pod.uid != step.pod.uid):
-            self._state.lose(step.pod.uid)
-            self._leave(step, now, is_lost=True)
-        elif report.outcome.kind is not OutcomeKind.DONE or pod is None:
-            self._pause(step, now)
-        else:
-            self._state.see(pod)
-            self._judge(step, step.unclear, now)
+        self._marking.looked(report, now)
         return self._said()
-
-    def _judge(self, step: _Step, unclear: Outcome, now: float) -> None:
-        """Decide what follows after a write failed and its pod was read."""
-        if self._settled(step, now):
-            return
-        pod, before = self._state.pods[step.pod.uid], step.pod.mark_text
-        step.pod = pod
-        is_refused = unclear.kind is OutcomeKind.REJECTED and pod.mark_text == before
-        if is_refused or step.tries >= _TRIES:
-            self._renewals[step.claim].refusal = unclear.detail or str(unclear.kind)
-            self._leave(step, now)
-        else:
-            self._write(step)
 
     def seen(self, uid: str, now: float) -> list[Instruction]:
         """Handle a new version of a pod, or its deletion."""
-        token = self._by_uid.get(uid)
-        if token is None:
-            return []
-        self._settled(self._steps[token], now)
+        self._marking.seen(uid, now)
         return self._said()
-
-    def _settled(self, step: _Step, now: float) -> bool:
-        """End the step if the pod is renewed, or no longer in this claim. Return whether it ended."""
-        pod = self._state.pods.get(step.pod.uid)
-        if pod is None or pod.is_terminating or pod.mark is None or pod.mark.claim != step.claim:
-            self._leave(step, now, is_lost=True)
-            return True
-        if self._is_done(self._renewals[step.claim], pod):
-            self._leave(step, now)
-            return True
-        return False
-
-    # -- time -----------------------------------------------------------------------------------------------------
 
     def again(self, now: float) -> list[Instruction]:
         """Return the instructions that are due."""
-        while (token := self.timers.pop(now)) is not None:
-            step = self._steps[token]
-            if step.unclear is not None:
-                self._look(step)
-            elif not self._settled(step, now):
-                step.pod = self._state.pods[step.pod.uid]
-                self._write(step)
-        while (claim := self.patience.pop(now)) is not None:
+        self._marking.again(now)
+        while (claim := self._patience.pop(now)) is not None:
             self._finish(self._renewals[claim], ClaimCode.WRITE_UNKNOWN, now)
         return self._said()
-
-    def _pause(self, step: _Step, now: float, seconds: float = 0.0) -> None:
-        step.pauses += 1
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(step.pauses - 1, 10))
-        self.timers.set(step.token, now + max(seconds, pause))
 
     # -- ends -----------------------------------------------------------------------------------------------------
 
@@ -254,19 +135,17 @@ class RenewingClaims:
             renewal.callers.pop(request, None)
             renewal.later.pop(request, None)
 
-    def _leave(self, step: _Step, now: float, *, is_lost: bool = False) -> None:
-        renewal = self._renewals[step.claim]
-        self._drop(renewal, step)
-        renewal.has_lost |= is_lost
+    def _ended(self, token: int, claim: str, end: End, why: str, now: float) -> None:
+        renewal = self._renewals[claim]
+        renewal.changes.discard(token)
+        if end is End.LOST:
+            renewal.has_lost = True
+        elif end is End.REFUSED:
+            renewal.refusal = why
         self._end_if_over(renewal, now)
 
-    def _drop(self, renewal: _Renewal, step: _Step) -> None:
-        self.timers.discard(step.token)
-        self._state.ledger.release(step.token)
-        del renewal.steps[step.token], self._steps[step.token], self._by_uid[step.pod.uid]
-
     def _end_if_over(self, renewal: _Renewal, now: float) -> None:
-        if renewal.steps:
+        if renewal.changes:
             return
         claim = self._state.claims.get(renewal.claim)
         if claim is not None and renewal.has_lost and now + self._epoch >= renewal.was:
@@ -280,9 +159,9 @@ class RenewingClaims:
             self._finish(renewal, ClaimCode.RENEWED, now)
 
     def _finish(self, renewal: _Renewal, code: ClaimCode, now: float, detail: str = "") -> None:
-        for step in list(renewal.steps.values()):
-            self._drop(renewal, step)
-        self.patience.discard(renewal.claim)
+        for token in renewal.changes:
+            self._marking.drop(token)
+        self._patience.discard(renewal.claim)
         del self._renewals[renewal.claim]
         claim = self._state.claims.get(renewal.claim)
         expires = 0.0 if claim is None or code is not ClaimCode.RENEWED else claim.expires
@@ -300,16 +179,20 @@ class RenewingClaims:
             target = target if may_shorten else max(each for each, _ in renewal.later.values())
             self._begin(claim, dict.fromkeys(renewal.later), target, now, may_shorten)
 
+    def _emit(self, command: Command) -> None:
+        self._out.append(command)
+
     def _said(self) -> list[Instruction]:
         said, self._out = self._out, []
         return said
 
     def validate(self) -> None:
         """Raise AssertionError if a call might never be answered."""
+        self._marking.validate()
         for name, renewal in self._renewals.items():
-            assert renewal.steps, f"the renewal of {name} has no steps"
-            assert name in self.patience, f"the renewal of {name} has no time limit"
+            assert renewal.changes, f"the renewal of {name} has nothing to do"
+            assert name in self._patience, f"the renewal of {name} has no time limit"
         waiting = {call: name for name, each in self._renewals.items() for call in (*each.callers, *each.later)}
         assert waiting == self._claims, f"calls {self._claims}, waiting {waiting}"
-        steps = {token for renewal in self._renewals.values() for token in renewal.steps}
-        assert steps == set(self._steps) == set(self._by_uid.values())
+        changes = {token for renewal in self._renewals.values() for token in renewal.changes}
+        assert changes == self._marking.tokens()

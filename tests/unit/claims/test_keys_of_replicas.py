@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from extender.claims.codes import ClaimCode
 from extender.claims.engine import PATIENCE
-from extender.claims.records import Mode
+from extender.claims.records import Mode, Phase
 from extender.claims.writes import names
 from extender.claims.writes.give import GivePodBack
 from extender.claims.writes.renew import RenewPod
@@ -364,6 +365,40 @@ def test_an_acknowledgement_that_the_api_server_refuses_is_told() -> None:
     rest(two)
     assert (code(two), two.answers["r"].detail) == (ClaimCode.WRITE_REFUSED, "forbidden")
     assert one.standing() == {"c0-r"}
+
+
+def test_a_pod_that_comes_to_another_claim_while_it_is_acknowledged_is_acknowledged_for_that_one() -> None:
+    """A read shows it, before the watch does: the acknowledgement for the claim before ends, and gives its hold up."""
+    one, two = servers()
+    ask(one, 0)
+    rest(one, two)
+    ask(two, 1)
+    [acknowledgement] = two.sent
+    two.renew("n", "c0-r", 4000.0)
+    renewal = two.sent[-1]
+    first, second = two.pods
+
+    two.change(second, lambda pod: mark_for(pod, "theirs"))
+    two.observe()
+    two.ask("s", claim="c1-s", key="theirs", digest="d")
+    two.change(first, lambda pod: mark_for(pod, "theirs"))
+    two.answer(renewal, Outcome(OutcomeKind.LOST, "conflict"))
+    [look] = [sent for sent in two.sent if sent.command.is_read]
+    two.arrive(look)
+    two.answer(look)
+    assert [sent.mark.claim for sent in commands(two, RenewPod)] == ["c0-r", "theirs", "theirs"]
+
+    two.arrive(acknowledgement)
+    rest(two)
+    assert claim(two, "s") == "theirs"
+    assert code(two, "n") is ClaimCode.CLAIM_ENDED
+
+
+def mark_for(pod: dict[str, Any], name: str) -> None:
+    """Another server claims the pod as one of two; the claim's key is its name."""
+    pod["metadata"]["labels"].update({names.CLAIM_LABEL: name, names.PHASE_LABEL: Phase.RUNNING})
+    mark = {"claim": name, "pool": "warm", "key": name, "digest": "d", "size": 2, "expires": 9000.0}
+    pod["metadata"].setdefault("annotations", {})[names.CLAIM_ANNOTATION] = json.dumps(mark)
 
 
 def test_a_renewed_claim_needs_no_acknowledgement() -> None:
