@@ -2,7 +2,11 @@
 
 A `World` is one fake cluster: pods, a scale, a watch, vpods with what is committed. It does what the host of the
 original does and asks our policies for each decision. Where the original crashes or reads a wrong pod name as one of
-ours, this one goes on: a recording's `better` says so.
+ours, this one goes on: a recording's `better` says so. test_vpods_recordings.py lists these recordings with the
+number of the defect.
+
+The engine "scale-cache" of a checker is not there (NotImplementedError, "missing"): ours has no cache of scales. It
+watches the StatefulSet instead.
 """
 
 from __future__ import annotations
