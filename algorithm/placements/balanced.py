@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from algorithm.placements.model import Placement, SetState, VPodState
+from algorithm.placements.moves import number_of_moves, on_the_way
 
 
 @dataclass(slots=True)
@@ -51,12 +52,10 @@ def place(vpod: VPodState, state: SetState, *, most_moves: int | None = None) ->
         _demand_distinct(pods, spread, state.zones)
     counts = _fill(pods, wanted, state.zones)
     now = {pod.ordinal: min(pod.has, pod.most) for pod in pods}
-    moves = sum(max(0, number - counts[ordinal]) for ordinal, number in now.items()) - max(
-        0, sum(now.values()) - wanted
-    )
+    moves = number_of_moves(now, counts)
     made = moves if most_moves is None else min(moves, most_moves)
     if made < moves:
-        counts = _on_the_way(now, counts, wanted, made)
+        counts = on_the_way(now, counts, made)
     placed = {ordinal: counts[ordinal] for ordinal in sorted(counts) if counts[ordinal]}
     return Placement(placed, vpod.wanted - wanted, made, moves - made, _lacks_room(pods, counts, state.zones))
 
@@ -76,6 +75,8 @@ def _is_even(vpod: VPodState, state: SetState) -> bool:
         sums[state.zones.get(ordinal, "")] += number
     if not placed:
         return True
+    if vpod.max_per_pod and max(placed.values()) > vpod.max_per_pod:
+        return False
     least = min(placed.values()) if len(placed) == len(state.usable) else 0
     return max(placed.values()) - least <= 1 and max(sums.values()) - min(sums.values()) <= 1
 
@@ -92,16 +93,8 @@ def _lacks_room(pods: Iterable[_Pod], counts: Mapping[int, int], zones: Mapping[
 
 
 def _pod(ordinal: int, vpod: VPodState, state: SetState) -> _Pod:
-    has = vpod.placed.get(ordinal, 0)
-    held = state.held.get(ordinal, 0)
-    others = held - vpod.on(ordinal)
-    most = max(0, state.capacity - others)
-    if most < has and held:
-        # All vpods on a pod that holds too much pay in proportion, whichever of them is placed first.
-        most = max(0, has - -(-(held - state.capacity) * has // held))
-    if ordinal in state.resting:
-        most = min(most, has)
-    return _Pod(ordinal, has, 0, most, others)
+    others = state.held.get(ordinal, 0) - vpod.on(ordinal)
+    return _Pod(ordinal, vpod.placed.get(ordinal, 0), 0, state.most_for(vpod, ordinal), others)
 
 
 def _demand_distinct(pods: Iterable[_Pod], number: int, zones: Mapping[int, str]) -> None:
@@ -175,21 +168,3 @@ def _common_level(pods: Iterable[_Pod], number: int) -> tuple[int, int]:
             break
         held += growing * (there - here)
     return low, number - held
-
-
-def _on_the_way(now: dict[int, int], goal: dict[int, int], wanted: int, moves: int) -> dict[int, int]:
-    """How far from `now` to `goal` so many moves lead, with what has to be added or taken away."""
-    now = dict(now)
-    surplus = sum(now.values()) - wanted
-
-    def above(ordinal: int) -> tuple[int, int, int]:
-        return now[ordinal] - goal[ordinal], now[ordinal], ordinal
-
-    for _ in range(max(0, surplus)):
-        now[max(now, key=above)] -= 1
-    for _ in range(max(0, -surplus)):
-        now[min(now, key=above)] += 1
-    for _ in range(moves):
-        now[max(now, key=above)] -= 1
-        now[min(now, key=above)] += 1
-    return now

@@ -18,21 +18,23 @@ def place(vpod: VPodState, state: SetState, *, least: int = 0, watched: int | No
     `least` is the original's minReplicas: a vpod that wants fewer gets as many, at most one per usable pod. `watched`
     is how many replicas a watch says, where that differs from `state.replicas`.
     """
-    kept, given = _kept(vpod.reserved or {}, state)
+    # The original starts from its reservations only, and forgets at a restart what is committed.
+    start = vpod.placed if state.seeded else vpod.reserved or {}
+    kept, given = _kept(start, vpod.max_per_pod, state)
     target = vpod.wanted
     if least > target:
         target = max(target, min(least, len(state.usable)))
     missing = target - sum(kept.values())
     if missing < 0:
-        _take_away(kept, -missing)
+        take_away(kept, -missing)
     elif missing > 0 and state.replicas > 0:
         limit = state.replicas if watched is None else watched
-        candidates = _candidates(vpod.reserved or {}, kept, state, limit)
-        missing = _add(kept, missing, candidates, state, given)
+        candidates = _candidates(start, kept, state, limit)
+        missing = _add(kept, missing, _rooms(candidates, kept, vpod, state, given))
     return Placement({ordinal: kept[ordinal] for ordinal in sorted(kept)}, max(0, missing))
 
 
-def _kept(reserved: Counts, state: SetState) -> tuple[dict[int, int], dict[int, int]]:
+def _kept(reserved: Counts, most: int, state: SetState) -> tuple[dict[int, int], dict[int, int]]:
     """What stays of a reservation, and what that gave back, by ordinal.
 
     Pods that cannot be used keep nothing. On a pod that holds too much the vpod that comes first pays for all of it.
@@ -43,7 +45,7 @@ def _kept(reserved: Counts, state: SetState) -> tuple[dict[int, int], dict[int, 
         number = reserved[ordinal]
         if not state.is_usable(ordinal):
             continue
-        cut = min(number, max(0, -state.room(ordinal)))
+        cut = min(number, max(0, -state.room(ordinal), number - most if most else 0))
         if cut:
             given[ordinal] = cut
         if number > cut:
@@ -51,7 +53,8 @@ def _kept(reserved: Counts, state: SetState) -> tuple[dict[int, int], dict[int, 
     return kept, given
 
 
-def _take_away(kept: dict[int, int], number: int) -> None:
+def take_away(kept: dict[int, int], number: int) -> None:
+    """Take so many vreplicas away, from the highest ordinals."""
     for ordinal in sorted(kept, reverse=True):
         taken = min(number, kept[ordinal])
         kept[ordinal] -= taken
@@ -73,9 +76,21 @@ def _candidates(reserved: Counts, kept: Counts, state: SetState, limit: int) -> 
     return [*lost, *[0] * unfilled, *fresh, *sorted(kept)]
 
 
-def _add(kept: dict[int, int], number: int, candidates: list[int], state: SetState, given: dict[int, int]) -> int:
+def _rooms(
+    candidates: list[int], kept: Counts, vpod: VPodState, state: SetState, given: dict[int, int]
+) -> list[tuple[int, int]]:
+    """The candidates, each with how many more vreplicas it can take."""
+    room = {
+        ordinal: state.room(ordinal) + given.get(ordinal, 0) for ordinal in candidates if ordinal not in state.resting
+    }
+    if vpod.max_per_pod:
+        room = {ordinal: min(number, vpod.max_per_pod - kept.get(ordinal, 0)) for ordinal, number in room.items()}
+    return [(ordinal, room.get(ordinal, 0)) for ordinal in candidates]
+
+
+def _add(kept: dict[int, int], number: int, rooms: list[tuple[int, int]]) -> int:
     """Give each candidate with room one vreplica, round after round; return how many are left."""
-    room = {ordinal: state.room(ordinal) + given.get(ordinal, 0) for ordinal in candidates}
+    candidates, room = [ordinal for ordinal, _ in rooms], dict(rooms)
     while number:
         candidates = [ordinal for ordinal in candidates if room[ordinal] > 0]
         if not candidates:

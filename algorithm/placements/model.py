@@ -42,13 +42,14 @@ class Placement:
 
 @dataclass(slots=True)
 class VPodState:
-    """One vpod. `spread` is the wanted minimum of distinct pods, 0 for none."""
+    """One vpod. `spread`: the wanted minimum of distinct pods; `max_per_pod`: the most on one pod; 0 for no bound."""
 
     key: str
     wanted: int
     committed: Counts = field(default_factory=dict)
     reserved: Counts | None = None
     spread: int = 0
+    max_per_pod: int = 0
     deleting: bool = False
 
     @property
@@ -83,6 +84,8 @@ class SetState:
         self.resting: set[int] = set()
         #: Zones by ordinal; `set_zone` changes them. Ordinals without an entry are in the zone "".
         self.zones: dict[int, str] = {}
+        #: The nodes of pods that have one, by ordinal.
+        self.nodes: dict[int, str] = {}
         #: How many usable pods there are in each zone that has one.
         self.zone_sizes: dict[str, int] = {}
         self.total_wanted = 0
@@ -133,9 +136,30 @@ class SetState:
         """How many more vreplicas the pod can hold; negative if it holds too many."""
         return self.capacity - self.held.get(ordinal, 0)
 
+    def most_for(self, vpod: VPodState, ordinal: int) -> int:
+        """The most vreplicas of a vpod that a usable pod may have."""
+        held = self.held.get(ordinal, 0)
+        has = vpod.placed.get(ordinal, 0)
+        most = max(0, self.capacity - held + vpod.on(ordinal))
+        if most < has and held:
+            # All vpods on a pod that holds too much pay in proportion, whichever of them is placed first.
+            most = max(0, has - -(-(held - self.capacity) * has // held))
+        if vpod.max_per_pod:
+            most = min(most, vpod.max_per_pod)
+        return min(most, has) if ordinal in self.resting else most
+
     # -- vpods
 
-    def put(self, key: str, wanted: int, committed: Counts, *, spread: int = 0, deleting: bool = False) -> VPodState:
+    def put(
+        self,
+        key: str,
+        wanted: int,
+        committed: Counts,
+        *,
+        spread: int = 0,
+        max_per_pod: int = 0,
+        deleting: bool = False,
+    ) -> VPodState:
         """Enter or replace what is known of a vpod. A reservation stays."""
         vpod = self.vpods.get(key)
         if vpod is None:
@@ -144,7 +168,8 @@ class SetState:
         before = [(ordinal, vpod.on(ordinal)) for ordinal in touched]
         self._note_committed(vpod.committed, committed)
         self.total_wanted += wanted - vpod.wanted
-        vpod.wanted, vpod.committed, vpod.spread, vpod.deleting = wanted, committed, spread, deleting
+        vpod.wanted, vpod.committed, vpod.deleting = wanted, committed, deleting
+        vpod.spread, vpod.max_per_pod = spread, max_per_pod
         for ordinal, number in before:
             self._hold(ordinal, vpod.on(ordinal) - number)
         return vpod

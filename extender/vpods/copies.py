@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from algorithm.placements.model import Counts, VPodState
-from extender.vpods.engine import Tracked, VPodEngine
+from extender.vpods.engine import VPodEngine
 from extender.vpods.records import HostNode, HostPod, ObjectKey, Reason, SetSettings, VPodRecord, Workload
 from extender.vpods.sets import HostedSet
+from extender.vpods.state import Tracked
 
 
 class VPodCopy(msgspec.Struct, frozen=True, kw_only=True):

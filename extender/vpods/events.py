@@ -6,10 +6,11 @@ from typing import TypeAlias
 
 import msgspec
 
+from extender.core.scale import ScaleWorkload, WorkloadScaled
+from extender.vpods.notices import Notice
 from extender.vpods.records import HostNode, HostPod, ObjectKey, SetSettings, VPodKey, VPodRecord, Workload
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
 from extender.vpods.writes.read import ReadVPod, VPodRead
-from extender.vpods.writes.scale import ScaleSet, SetScaled
 
 
 class SetsConfigured(msgspec.Struct, frozen=True):
@@ -90,7 +91,8 @@ VPodEvent: TypeAlias = (
     | TermEnded
     | PlacementsWritten
     | VPodRead
-    | SetScaled
+    | WorkloadScaled
     | Ticked
 )
-VPodInstruction: TypeAlias = WritePlacements | ReadVPod | ScaleSet
+VPodCommand: TypeAlias = WritePlacements | ReadVPod | ScaleWorkload
+VPodInstruction: TypeAlias = VPodCommand | Notice

@@ -14,7 +14,6 @@ import msgspec
 
 from algorithm.placements.model import Counts, Placement
 from extender.vpods.copies import SetCopy, VPodCopy
-from extender.vpods.records import Policy
 from extender.vpods.simulation import Simulation
 from extender.vpods.views import PodStage, stage_of
 
@@ -256,7 +255,7 @@ def _why_waits(copy: SetCopy, vpod: VPodCopy) -> list[str]:
 
 def _rules(copy: SetCopy, vpod: VPodCopy) -> list[Rule]:
     """The rules of `balanced`, in their order; none for other policies, which have none."""
-    if copy.settings.policy != Policy.BALANCED or not vpod.is_admitted:
+    if copy.settings.policy != "balanced" or not vpod.is_admitted:
         return []
     counts = vpod.placed
     pods = sum(1 for number in counts.values() if number)
@@ -329,13 +328,13 @@ def _why_share(copy: SetCopy, vpod: VPodCopy, *, has: int, others: int, level: i
     capacity, most = copy.settings.capacity, vpod.record.max_per_pod
     if has + others > capacity:
         return f"too full: {has + others} of {capacity}"
-    if copy.settings.policy == Policy.BALANCED and has == level + 1:
+    if copy.settings.policy == "balanced" and has == level + 1:
         return "one of those that have one more, since the number does not divide evenly"
     if has + others == capacity:
         return f"full: other vpods hold {others} of {capacity}"
     if most and has >= most:
         return f"max_per_pod: {most}"
-    if copy.settings.policy != Policy.BALANCED:
+    if copy.settings.policy != "balanced":
         return f"chosen by policy {copy.settings.policy}"
     if has > level:
         return "more than its share: other pods lack room, or a move to them is due"

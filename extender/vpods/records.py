@@ -66,14 +66,6 @@ class VPodSource(msgspec.Struct, frozen=True, kw_only=True):
 VPOD_OBJECTS = VPodSource()
 
 
-class Policy(StrEnum):
-    """How vreplicas are placed. The last two decide as Knative eventing's scheduler did."""
-
-    BALANCED = "balanced"
-    HEAD = "head"
-    V0431 = "v0.43.1"
-
-
 class SetSettings(msgspec.Struct, frozen=True, kw_only=True):
     """One set: a StatefulSet whose pods host vreplicas. Times are seconds."""
 
@@ -83,7 +75,7 @@ class SetSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: How many vreplicas one pod may hold; at least 1.
     capacity: int
     #: The name of a policy, and its settings.
-    policy: str = Policy.BALANCED
+    policy: str = "balanced"
     policy_settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     min_replicas: int = 0
     max_replicas: int = 100
@@ -161,7 +153,7 @@ class VPodRecord(msgspec.Struct, frozen=True, kw_only=True):
     #: The reason in its status, "" if there is none.
     reason: str = ""
     #: The status of its condition Scheduled, and since when it has that: RFC 3339.
-    scheduled: str = ""
+    condition: str = ""
     since: str = ""
     #: metadata.generation, and what the status says of which one was decided; 0: unknown.
     generation: int = 0
@@ -176,6 +168,7 @@ class Reason(StrEnum):
     NOT_ALLOWED = "NotAllowed"
     NO_STATEFUL_SET = "NoStatefulSet"
     BAD_NUMBER = "BadNumber"
+    POLICY_FAILED = "PolicyFailed"
     NOT_ENOUGH_ROOM = "NotEnoughRoom"
     MOVING = "Moving"
     PLACED = "Placed"

@@ -10,18 +10,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from algorithm.placements import balanced, head, v0431
 from algorithm.placements.model import Counts, Placement, SetState, VPodState
+from algorithm.placements.policy import Policy, PolicyFault
 from extender.core.deadlines import Deadlines
-from extender.vpods.records import HostNode, HostPod, Policy, SetSettings, Workload
+from extender.vpods.records import HostNode, HostPod, SetSettings, Workload
 
 
 class HostedSet:
     """The state of one set. Times are seconds of the engine's clock."""
 
-    def __init__(self, settings: SetSettings) -> None:
+    def __init__(self, settings: SetSettings, policy: Policy | None) -> None:
         self.settings = settings
-        self.state = SetState(capacity=settings.capacity, seeded=settings.policy == Policy.BALANCED)
+        #: None: there is no policy of that name, or its settings are wrong.
+        self.policy = policy
+        #: What was wrong with the policy, or with its last answer; "" if nothing. And how often.
+        self.policy_fault = ""
+        self.policy_failures = 0
+        self.state = SetState(capacity=settings.capacity)
         self.workload: Workload | None = None
         self.pods: dict[int, HostPod] = {}
         #: Ordinals that are no capacity: shut, or away for too long. A pod that has not started yet is not one of them.
@@ -45,12 +50,27 @@ class HostedSet:
         #: Replicas to which the set is being drained, None if it is not; since when so few are enough.
         self.draining: int | None = None
         self.low_since: float | None = None
-        #: Distinct pods that vpods want, by how many want so many.
+        #: Distinct pods that vpods need, by how many need so many.
         self.spreads: Counter[int] = Counter()
+        #: When the replicas may be written again after a failure, how often that failed, and whether the same write is
+        #: sent again, since its outcome is unknown.
+        self.scale_after = 0.0
+        self.scale_failures = 0
+        self.must_repeat = False
+        #: When the set may grow again.
+        self.grows_after = 0.0
 
     @property
     def replicas(self) -> int:
         return self.workload.replicas if self.workload else 0
+
+    def inherit(self, old: HostedSet) -> None:
+        """Go on where the same set was before its settings changed."""
+        self.draining, self.low_since, self.grows_after = old.draining, old.low_since, old.grows_after
+        self.scale_after, self.scale_failures, self.must_repeat = old.scale_after, old.scale_failures, old.must_repeat
+        self.waiting = dict(old.waiting)
+        self.policy_failures = old.policy_failures
+        self.restore_rests(*old.rested())
 
     # -- pods
 
@@ -71,7 +91,9 @@ class HostedSet:
         if ordinal >= self.replicas:
             self._forget(ordinal)
         changed = state.set_usable(ordinal, stays and (serves or rests))
-        if node is not None and state.set_zone(ordinal, node.zone):
+        if pod is not None and pod.node:
+            state.nodes[ordinal] = pod.node
+        if node is not None and state.set_zone(ordinal, node.zone if self.settings.zones else ""):
             changed = True
         if (stays and rests) != (ordinal in state.resting):
             (state.resting.add if stays and rests else state.resting.discard)(ordinal)
@@ -124,11 +146,26 @@ class HostedSet:
     # -- vpods
 
     def place(self, vpod: VPodState) -> Placement:
-        if self.settings.policy == Policy.HEAD:
-            return head.place(vpod, self.state)
-        if self.settings.policy == Policy.V0431:
-            return v0431.place(vpod, self.state)
-        return balanced.place(vpod, self.state, most_moves=self.moves_left)
+        """Ask the policy. Raises PolicyFault."""
+        if self.policy is None:
+            raise PolicyFault(self.policy_fault)
+        return self.policy(vpod, self.state, self.moves_left)
+
+    def count_pods_of(self, vpod: VPodState, number: int) -> None:
+        """Count, or no longer count, how many distinct pods a vpod needs."""
+        limit = -(-vpod.wanted // vpod.max_per_pod) if vpod.max_per_pod else 0
+        self.spreads[max(min(vpod.spread, vpod.wanted), limit)] += number
+
+    def remove(self, name: str) -> None:
+        """Forget a vpod."""
+        self.state.remove(name)
+        for each in (self.dirty, self.waiting, self.postponed, self.cramped):
+            each.pop(name, None)
+
+    def lives(self, ordinal: int) -> bool:
+        """Whether what is on a pod works, though nothing more may be placed there."""
+        pod = self.pods.get(ordinal)
+        return pod is not None and pod.ready and not pod.terminating and ordinal < self.replicas
 
     def begin_moves(self, number: int) -> None:
         self.moves_open += number

@@ -2,7 +2,7 @@
 
     SetCopy --> Simulation --- events ---> VPodEngine (another one, with this set only)
                     ^                          |
-                    +---- WritePlacements, ScaleSet: they succeed at once, and are seen at once
+                    +---- WritePlacements, ScaleWorkload: they succeed at once, and are seen at once
                     +---- time: jumps to whatever the engine waits for
 
 It is the very code that decides in the server, so a plan is what would happen if nothing else happens. What it assumes:
@@ -26,6 +26,7 @@ import msgspec
 
 from algorithm.placements.model import Counts
 from extender.core.outcomes import Outcome, OutcomeKind
+from extender.core.scale import ScaleWorkload, WorkloadScaled
 from extender.vpods.copies import SetCopy, VPodCopy
 from extender.vpods.engine import VPodEngine
 from extender.vpods.events import (
@@ -36,19 +37,19 @@ from extender.vpods.events import (
     Synced,
     TermBegun,
     Ticked,
+    VPodCommand,
     VPodEvent,
     VPodGone,
-    VPodInstruction,
     VPodSeen,
     WorkloadSeen,
 )
 from extender.vpods.names import pod_name, read_placements, write_placements
+from extender.vpods.notices import Notice
 from extender.vpods.records import HostNode, HostPod, ObjectKey, VPodKey, VPodRecord, Workload
 from extender.vpods.sets import HostedSet
 from extender.vpods.views import paired
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
 from extender.vpods.writes.read import VPodRead
-from extender.vpods.writes.scale import ScaleSet, SetScaled
 
 #: Events after which a simulation ends although the engine is not at rest; and seconds of its own time.
 MOST_EVENTS = 100_000
@@ -118,7 +119,7 @@ class Simulation:
         self._version = 0
         #: Changes; commands that are on their way; what watches will show.
         self._changes: deque[VPodEvent] = deque()
-        self._sent: deque[VPodInstruction] = deque()
+        self._sent: deque[VPodCommand] = deque()
         self._watch: deque[VPodEvent] = deque()
         self._settings = copy.settings
         self._begin(copy)
@@ -241,14 +242,15 @@ class Simulation:
 
     def _tell(self, event: Any) -> None:
         self.events += 1
-        self._sent.extend(self.engine.handle(event, self.now))
+        instructions = self.engine.handle(event, self.now)
+        self._sent.extend(each for each in instructions if not isinstance(each, Notice))
 
-    def _carry_out(self, command: VPodInstruction) -> VPodEvent:
+    def _carry_out(self, command: VPodCommand) -> VPodEvent:
         """What the API server does with a command. The report of it comes at once, and what watches show after that."""
         if isinstance(command, WritePlacements):
             return PlacementsWritten(command.token, command.key, self._write(command))
-        if isinstance(command, ScaleSet):
-            return SetScaled(command.token, self._order(command))
+        if isinstance(command, ScaleWorkload):
+            return WorkloadScaled(command.token, self._order(command))
         record = self._vpods.get(command.key)
         kind = OutcomeKind.DONE if record else OutcomeKind.GONE
         return VPodRead(command.key, command.uid, Outcome(kind), record)
@@ -268,10 +270,10 @@ class Simulation:
         self._watch.append(VPodSeen(record))
         return Outcome(OutcomeKind.DONE, resource_version=record.version)
 
-    def _order(self, command: ScaleSet) -> Outcome:
+    def _order(self, command: ScaleWorkload) -> Outcome:
         if self._workload is None:
             return Outcome(OutcomeKind.GONE)
-        if self._workload.version != command.version:
+        if self._workload.version != command.resource_version:
             return Outcome(OutcomeKind.LOST)
         self._watch.extend(self._scaled(command.replicas))
         return Outcome(OutcomeKind.DONE)

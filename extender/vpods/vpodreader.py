@@ -68,7 +68,7 @@ def _with_own_fields(record: VPodRecord, found: dict[str, Any]) -> VPodRecord:
         spread=max(0, _number(_at(found, ("spec", "spread")) or 0)),
         max_per_pod=max(0, _number(_at(found, ("spec", "maxPerPod")) or 0)),
         reason=_text(_at(found, ("status", "reason"))),
-        scheduled=_text(condition.get("status")),
+        condition=_text(condition.get("status")),
         since=_text(condition.get("lastTransitionTime")),
         observed=max(0, _number(_at(found, ("status", "observedGeneration")) or 0)),
     )

@@ -83,7 +83,7 @@ SITES: dict[str, tuple[str, ...]] = {
     "scheduling/writes/event.py count_event": ("count event",),
     "claims/writes/names.py patch_request": ("take pod", "return pod", "renew pod", "advance pod", "mark surplus"),
     "claims/writes/create.py request": ("create pod",),
-    "claims/writes/scale.py request": ("scale workload",),
+    "core/scale.py request": ("scale workload",),
     "claims/writes/look.py request": ("look at pod",),
     "claims/writes/give.py request": ("delete pod", "return pod"),
     "server/claims/objects/writes.py _pool_status": ("pool status",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from algorithm.placements import head
 from algorithm.placements.model import Counts, Placement
 from algorithm.placements.v0430 import plugins
 from algorithm.placements.v0430.plugins import MOST, PluginUse, RefusedError
@@ -67,7 +68,8 @@ class PluginScheduler:
             return Placement(kept)
         if self.fills_up:
             if missing < 0:
-                return Placement(_without(kept, -missing))
+                head.take_away(kept, -missing)
+                return Placement(kept)
             return _fill(kept, missing, state, self.watched)
         if missing < 0 and self.removing is not None:
             return Placement(self._remove(vpod.key, kept, -missing, self.removing))
@@ -147,16 +149,6 @@ def _feasible(state: Snapshot, key: str, policy: Policy) -> list[int]:
 
 def _score(state: Snapshot, key: str, ordinal: int, policy: Policy) -> int:
     return sum(plugins.score(use, state, key, ordinal) * use.weight for use in policy.priorities) & MOST
-
-
-def _without(kept: dict[int, int], number: int) -> dict[int, int]:
-    for ordinal in sorted(kept, reverse=True):
-        taken = min(number, kept[ordinal])
-        kept[ordinal] -= taken
-        number -= taken
-        if not kept[ordinal]:
-            del kept[ordinal]
-    return kept
 
 
 def _fill(kept: dict[int, int], number: int, state: Snapshot, watched: int) -> Placement:

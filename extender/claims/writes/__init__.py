@@ -6,6 +6,7 @@ RenewPod      PATCH  pod     changes when the lease ends
 AdvancePod    PATCH  pod     ends a change of images: starting -> running, or stopping -> idle
 CreatePod     POST   pods    creates a pod for a claim
 GivePodBack   DELETE or PATCH pod     ends the claim of a pod
-ScaleWorkload PATCH  scale   sets the replicas of a pool's workload
 MarkSurplus   PATCH  pod     marks an idle pod for deletion, so that it is not claimed; or clears the mark
+
+`extender.core.scale` sets the replicas of a pool's workload.
 """

@@ -25,7 +25,8 @@ from msgspec import structs
 from extender.claims.autoscaler import Buffer, ScaleDecision, ScaleMemory, ScalePolicy, ScaleSnapshot, decide, left_over
 from extender.claims.engine import ClaimEngine
 from extender.claims.records import Mode, PoolKey, WarmPod
-from extender.claims.writes import scale, surplus
+from extender.claims.writes import surplus
+from extender.core import scale
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.server.claims.runtime import ClaimRuntime
 from extender.server.claims.workloads import PLURALS, Workload, Workloads
@@ -44,7 +45,7 @@ _MOST_MARKS = 500
 #: Writes that are sent before others are reported: claims, which share the queue of writes, must not wait behind 500.
 _AT_ONCE = 4
 #: The kinds of writes, for the committer that carries them out, and their reports.
-KINDS = (scale.KIND, surplus.KIND)
+KINDS = (scale.kind(delays_handover=False), surplus.KIND)
 Written = scale.WorkloadScaled | surplus.SurplusMarked
 
 

@@ -49,9 +49,11 @@ from extender.vpods.events import (
     TermBegun,
     TermEnded,
     VPodEvent,
+    VPodInstruction,
 )
+from extender.vpods.notices import Notice
 from extender.vpods.records import HostNode, SetSettings
-from extender.vpods.writes import placements, read, scale
+from extender.vpods.writes.kinds import KINDS
 
 log = structlog.get_logger(__name__)
 
@@ -59,8 +61,6 @@ log = structlog.get_logger(__name__)
 _LAST_WRITES = 5.0
 #: Seconds between two looks whether all is known, at the start.
 _POLL = 0.02
-#: The kinds of writes and reads of the engine.
-KINDS = (placements.KIND, read.KIND, scale.KIND)
 
 
 class VPodService:
@@ -94,7 +94,11 @@ class VPodService:
             api, commands, report=self._report, most=settings.vpods.concurrent_writes, fence=fence
         )
         self.runtime = VPodRuntime(
-            VPodEngine(), self._committer.submit, clock=clock, fence=fence, hang=settings.server.hang_seconds
+            VPodEngine(epoch=time.time() - clock()),
+            self._carry_out,
+            clock=clock,
+            fence=fence,
+            hang=settings.server.hang_seconds,
         )
         self._watch_reader = LoopReader()
         self.informers = Informers(
@@ -120,6 +124,13 @@ class VPodService:
         self.runtime.add_readiness_warning(self._readiness_warning)
 
     # -- life -----------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, instruction: VPodInstruction) -> None:
+        if isinstance(instruction, Notice):
+            say = log.warning if instruction.is_warning else log.info
+            say(instruction.message, reason=instruction.reason, about=str(instruction.about))
+        else:
+            self._committer.submit(instruction)
 
     def start(self) -> None:
         """Start all threads. Return before the first lists are complete."""

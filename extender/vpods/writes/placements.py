@@ -33,10 +33,12 @@ class WritePlacements(msgspec.Struct, frozen=True, kw_only=True):
     placements: tuple[tuple[str, int], ...]
     #: The generation for which it was decided; 0: unknown.
     generation: int = 0
+    #: How many of the wanted vreplicas are placed; those on their way count once.
+    scheduled: int
     reason: str
     message: str
-    #: The status of its condition, and since when it has that: RFC 3339.
-    scheduled: str
+    #: The status of its condition Scheduled, and since when it has that: RFC 3339.
+    condition: str
     since: str
     term: int = 0
     valid_for: float = 20.0
@@ -71,13 +73,13 @@ def _status(write: WritePlacements) -> dict[str, Any]:
     """All of the status of a VPod but its placements."""
     condition: dict[str, Any] = {
         "type": CONDITION,
-        "status": write.scheduled,
+        "status": write.condition,
         "reason": write.reason,
         "message": write.message,
         "lastTransitionTime": write.since,
     }
     status = {
-        "scheduled": sum(number for _, number in write.placements),
+        "scheduled": write.scheduled,
         "selector": f"{SELECTOR_LABEL}={write.uid}",
         "reason": write.reason,
         "message": write.message,

@@ -24,7 +24,8 @@ from extender.claims.autoscaler import (
     left_over,
     unmet,
 )
-from extender.claims.writes import names, scale, surplus
+from extender.claims.writes import names, surplus
+from extender.core import scale
 from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.patches import json_patch
 

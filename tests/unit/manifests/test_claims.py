@@ -15,17 +15,18 @@ import yaml
 
 from extender.claims import podreader
 from extender.claims.records import ClaimMark, Phase, PoolKey
-from extender.claims.writes import names, scale, surplus
+from extender.claims.writes import names, surplus
 from extender.claims.writes.advance import AdvancePod
 from extender.claims.writes.create import CreatePod
 from extender.claims.writes.give import GivePodBack
 from extender.claims.writes.kinds import kinds
 from extender.claims.writes.look import LookAtPod
 from extender.claims.writes.renew import RenewPod
-from extender.claims.writes.scale import ScaleWorkload
 from extender.claims.writes.surplus import MarkSurplus
 from extender.claims.writes.take import TakePod
+from extender.core import scale
 from extender.core.requests import Request
+from extender.core.scale import ScaleWorkload
 from extender.embedded.apiserver import EmbeddedCluster
 from extender.embedded.apiserver.server import serve_in_thread
 from extender.kube.client.access_review import Reviewer

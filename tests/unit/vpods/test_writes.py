@@ -96,7 +96,8 @@ def test_of_somebody_elses_resource_only_placements_are_written():
         placements=(("ss-0", 2),),
         reason="Placed",
         message="",
-        scheduled="True",
+        scheduled=2,
+        condition="True",
         since="",
     )
     sent = placements.request(write)

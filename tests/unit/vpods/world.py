@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from extender.core.outcomes import Outcome, OutcomeKind
+from extender.core.scale import ScaleWorkload, WorkloadScaled
 from extender.vpods.engine import VPodEngine
 from extender.vpods.events import (
     HostNodeSeen,
@@ -28,10 +29,10 @@ from extender.vpods.events import (
     WorkloadSeen,
 )
 from extender.vpods.names import pod_name
+from extender.vpods.notices import Notice
 from extender.vpods.records import HostNode, HostPod, ObjectKey, SetSettings, VPodKey, VPodRecord, Workload
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
 from extender.vpods.writes.read import ReadVPod, VPodRead
-from extender.vpods.writes.scale import ScaleSet, SetScaled
 
 SET = ObjectKey("ns", "fleet")
 SS = ObjectKey("ns", "ss")
@@ -72,6 +73,7 @@ class World:
         self.vpods: dict[VPodKey, VPodRecord] = {}
         self.watch: deque[Any] = deque()
         self.sent: list[Sent] = []
+        self.notices: list[Notice] = []
         #: Writes of placements that have arrived, and how many vreplicas each moved.
         self.moves = 0
         self.replicas: list[int] = []
@@ -108,7 +110,10 @@ class World:
         self.log.append(event)
         for command in self.engine.handle(event, self.now):
             self.log.append(command)
-            self.sent.append(Sent(command))
+            if isinstance(command, Notice):
+                self.notices.append(command)
+            else:
+                self.sent.append(Sent(command))
         self.engine.validate()
         self.check_capacity()
 
@@ -144,9 +149,9 @@ class World:
             sent.outcome = Outcome(OutcomeKind.DONE if sent.record else OutcomeKind.GONE)
         elif isinstance(command, WritePlacements):
             sent.outcome = self.write(command)
-        elif isinstance(command, ScaleSet):
+        elif isinstance(command, ScaleWorkload):
             sent.outcome = Outcome(OutcomeKind.LOST)
-            if command.version == self.workload.version:
+            if command.resource_version == self.workload.version:
                 self.check_drained(command.replicas)
                 self.replicas.append(command.replicas)
                 self.scale(command.replicas)
@@ -165,7 +170,7 @@ class World:
                 found,
                 placements=command.placements,
                 reason=command.reason,
-                scheduled=command.scheduled,
+                condition=command.condition,
                 since=command.since,
                 observed=command.generation,
             )
@@ -190,7 +195,7 @@ class World:
         elif isinstance(command, WritePlacements):
             self.tell(PlacementsWritten(command.token, command.key, outcome))
         else:
-            self.tell(SetScaled(command.token, outcome))
+            self.tell(WorkloadScaled(command.token, outcome))
 
     def observe(self, number: int = 1) -> None:
         for _ in range(number):

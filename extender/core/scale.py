@@ -1,7 +1,7 @@
 """Sets the replicas of a workload through its scale sub-resource.
 
 The resourceVersion for which the decision was made is a precondition: if the workload has changed since, the API server
-answers 409 (LOST), and the next evaluation decides again.
+answers 409 (LOST), and the engine decides again.
 """
 
 from __future__ import annotations
@@ -45,4 +45,12 @@ def report(scale: ScaleWorkload, outcome: Outcome, _: None) -> WorkloadScaled:
     return WorkloadScaled(scale.token, outcome)
 
 
-KIND = CommandKind(command=ScaleWorkload, request=request, report=report, reported_as=WorkloadScaled)
+def kind(*, delays_handover: bool) -> CommandKind[ScaleWorkload, None, WorkloadScaled]:
+    """`delays_handover`: whether the next leader must have seen what this one scaled."""
+    return CommandKind(
+        command=ScaleWorkload,
+        request=request,
+        report=report,
+        reported_as=WorkloadScaled,
+        delays_handover=delays_handover,
+    )

@@ -1,0 +1,204 @@
+"""Where the vreplicas of a vpod should be, and what its status should say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from algorithm.placements.model import Placement, VPodState
+from algorithm.placements.policy import PolicyFault
+from extender.vpods.names import MOST, write_placements
+from extender.vpods.notices import NoticeReason
+from extender.vpods.records import ObjectKey, Reason
+from extender.vpods.scaling import Scaling
+from extender.vpods.sets import HostedSet
+from extender.vpods.state import EngineState, Tracked, backed_off
+from extender.vpods.writing import Writing
+
+#: How many vpods are decided after one event.
+DECISIONS = 64
+#: How many problems of a status are named.
+MOST_PROBLEMS = 3
+
+
+class Deciding:
+    """See the module."""
+
+    def __init__(self, state: EngineState, writing: Writing, scaling: Scaling) -> None:
+        self._state = state
+        self._writing = writing
+        self._scaling = scaling
+
+    def settle(self) -> None:
+        """Decide about what was touched: all sets, and some vpods. The others follow at once."""
+        state = self._state
+        for key in list(state.touched):
+            del state.touched[key]
+            if key in state.sets:
+                self._scaling.look(key)
+        left = DECISIONS
+        for vpod in list(state.lost)[:left]:
+            del state.lost[vpod]
+            self._without_set(state.vpods[vpod])
+            left -= 1
+        for key, hosted in state.sets.items():
+            while hosted.dirty and left:
+                name = next(iter(hosted.dirty))
+                del hosted.dirty[name]
+                left -= 1
+                self._decide(key, hosted, state.by_name[name])
+
+    def _without_set(self, tracked: Tracked) -> None:
+        """A vpod that has no set, or not this one, stays as it is, and its status says why."""
+        record, key = tracked.record, tracked.record.set
+        if record.deleting:
+            return
+        if key in self._state.sets:
+            reason, message = Reason.NOT_ALLOWED, f"{key} does not admit namespace {record.key.namespace}"
+        else:
+            reason, message = Reason.UNKNOWN_SET, f"there is no VPodSet {key}"
+        self._writing.write(tracked, record.placements, reason, f"spec.set: {message}")
+
+    def _decide(self, key: ObjectKey, hosted: HostedSet, tracked: Tracked) -> None:
+        record = tracked.record
+        if tracked.hold or record.key in self._state.retries or record.deleting:
+            return  # it is looked at again when the write has ended
+        if wrong := self._what_is_wrong(key, hosted, tracked):
+            self._writing.write(tracked, record.placements, *wrong)
+            return
+        vpod = hosted.state.vpods[tracked.name]
+        placement = self._place(key, hosted, tracked, vpod)
+        if placement is None or _waits(tracked, vpod, placement):
+            return
+        if placement.left and hosted.draining is not None and key not in self._state.scaling:
+            self._scaling.no_room(key)
+            placement = self._place(key, hosted, tracked, vpod)
+            if placement is None:
+                return
+        self._commit(key, hosted, tracked, vpod, placement)
+
+    def _what_is_wrong(self, key: ObjectKey, hosted: HostedSet, tracked: Tracked) -> tuple[Reason, str] | None:
+        wanted = tracked.record.wanted
+        if hosted.workload is None:
+            name = f"{key.namespace}/{hosted.settings.workload}"
+            return Reason.NO_STATEFUL_SET, f"spec.set: the StatefulSet {name} of VPodSet {key} is not there"
+        if not 0 <= wanted <= MOST:
+            field = str(tracked.record.source.wanted).lstrip(".")
+            return Reason.BAD_NUMBER, f"{field}: expected a number from 0 to {MOST}, not {wanted}"
+        return None
+
+    def _place(self, key: ObjectKey, hosted: HostedSet, tracked: Tracked, vpod: VPodState) -> Placement | None:
+        """Ask the policy. A vpod for which it fails stays where it is, and is asked for again, less and less often."""
+        try:
+            placement = hosted.place(vpod)
+        except PolicyFault as fault:
+            self._policy_failed(key, hosted, tracked, str(fault))
+            return None
+        hosted.policy_fault = ""
+        if tracked.reason is Reason.POLICY_FAILED:
+            tracked.failures = 0
+        return placement
+
+    def _policy_failed(self, key: ObjectKey, hosted: HostedSet, tracked: Tracked, fault: str) -> None:
+        state, record = self._state, tracked.record
+        hosted.policy_failures += 1
+        message = f"policy {hosted.settings.policy}: {fault}"
+        if fault != hosted.policy_fault:
+            hosted.policy_fault = fault
+            state.notice_set(key, NoticeReason.POLICY_FAILED, f"{record.key}: {message}", is_warning=True)
+        tracked.failures += 1
+        if hosted.draining is not None and key not in state.scaling:
+            self._scaling.no_room(key)
+        if not self._writing.write(tracked, record.placements, Reason.POLICY_FAILED, message):
+            state.retries.set(record.key, state.now + backed_off(tracked.failures))
+
+    def _commit(
+        self, key: ObjectKey, hosted: HostedSet, tracked: Tracked, vpod: VPodState, placement: Placement
+    ) -> None:
+        """Write a placement, and keep its room until that is seen."""
+        counts, reason, message = dict(placement.counts), Reason.PLACED, ""
+        if placement.left:
+            since = hosted.waiting.setdefault(tracked.name, self._state.now)
+            reason = Reason.NOT_ENOUGH_ROOM
+            message = f"{placement.left} of {vpod.wanted} vreplicas find no room on the pods of {key}"
+            if self._gives_back(key, hosted, since):
+                counts = {}
+        elif hosted.waiting.pop(tracked.name, None) is not None:
+            self._state.room_made(key)
+        _remember(hosted, tracked.name, placement)
+        if kept := _kept(hosted, vpod, counts):
+            counts = {ordinal: counts.get(ordinal, 0) + kept.get(ordinal, 0) for ordinal in {*counts, *kept}}
+            if not placement.left:
+                reason, message = Reason.MOVING, f"{sum(kept.values())} vreplicas are on two pods until they have moved"
+        self._tell_problems(tracked)
+        if tracked.problems:
+            message = "; ".join(filter(None, [message, *tracked.problems[:MOST_PROBLEMS]]))
+        if counts == vpod.committed and not tracked.problems:
+            self._writing.write(tracked, tracked.record.placements, reason, message)
+            return
+        hosted.state.reserve(tracked.name, counts)
+        placements = write_placements(counts, hosted.settings.workload)
+        if not self._writing.write(tracked, placements, reason, message, counts=counts, moves=placement.moves):
+            hosted.state.reserve(tracked.name, None)
+
+    def _gives_back(self, key: ObjectKey, hosted: HostedSet, since: float) -> bool:
+        """Whether a vpod that lacks room since then keeps no part. If not yet, it is looked at again in time."""
+        seconds = hosted.settings.partial_seconds
+        if seconds is None:
+            return False
+        state, ends = self._state, since + seconds
+        if state.now >= ends:
+            return True
+        state.partials.set(key, min(ends, state.partials.get(key) or ends))
+        state.scales.set(key, ends)
+        return False
+
+    def _tell_problems(self, tracked: Tracked) -> None:
+        if tracked.problems != tracked.noticed_problems:
+            tracked.noticed_problems = tracked.problems
+            if tracked.problems:
+                message = "; ".join(tracked.problems[:MOST_PROBLEMS])
+                self._state.notice_vpod(tracked.record, NoticeReason.BAD_PLACEMENTS, message, is_warning=True)
+
+    def on_time(self) -> None:
+        state = self._state
+        for key in state.partials.due(state.now):
+            state.partials.discard(key)
+            if key in state.sets:
+                state.sets[key].dirty.update(dict.fromkeys(state.sets[key].waiting))
+
+
+def _remember(hosted: HostedSet, name: str, placement: Placement) -> None:
+    """Note why the counts are not as even as they could be."""
+    if placement.postponed:
+        hosted.postponed[name] = None
+    if placement.is_uneven:
+        hosted.cramped[name] = None
+    else:
+        hosted.cramped.pop(name, None)
+
+
+def _waits(tracked: Tracked, vpod: VPodState, placement: Placement) -> bool:
+    """Whether vreplicas stay on two pods: that is not over, and nothing is to be added."""
+    overlap = tracked.overlap
+    if overlap is None or overlap.wanted != vpod.wanted or tracked.problems:
+        return False
+    return all(number <= vpod.committed.get(ordinal, 0) for ordinal, number in placement.counts.items())
+
+
+def _kept(hosted: HostedSet, vpod: VPodState, counts: Mapping[int, int]) -> dict[int, int]:
+    """Of a move, what stays on the old pods for a while: as many vreplicas as are new on others.
+
+    Not on pods that are lost, or hold too much.
+    """
+    if not hosted.settings.overlap_seconds:
+        return {}
+    state, committed = hosted.state, vpod.committed
+    new = sum(max(0, number - committed.get(ordinal, 0)) for ordinal, number in counts.items())
+    kept: dict[int, int] = {}
+    for ordinal in sorted(committed):
+        if new > 0 and hosted.lives(ordinal) and state.room(ordinal) >= 0:
+            number = min(new, committed[ordinal] - counts.get(ordinal, 0))
+            if number > 0:
+                kept[ordinal] = number
+                new -= number
+    return kept

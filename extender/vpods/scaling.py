@@ -1,0 +1,177 @@
+"""The replicas of sets: they grow at once, and shrink when the last pods have been emptied."""
+
+from __future__ import annotations
+
+from extender.core.freshness import older
+from extender.core.outcomes import OutcomeKind
+from extender.core.scale import ScaleWorkload, WorkloadScaled
+from extender.vpods import autoscaler
+from extender.vpods.notices import NoticeReason
+from extender.vpods.records import ObjectKey, Workload
+from extender.vpods.sets import HostedSet
+from extender.vpods.state import EngineState, backed_off
+
+
+class Scaling:
+    """See the module."""
+
+    def __init__(self, state: EngineState) -> None:
+        self._state = state
+
+    def look(self, key: ObjectKey) -> None:
+        """Scale a set, or drain it, or wait, as what its vpods want demands."""
+        state = self._state
+        hosted = state.sets[key]
+        settings = hosted.settings
+        if hosted.workload is None or not settings.scales or state.now < hosted.scale_after:
+            return
+        if order := state.scaling.get(key):
+            if hosted.must_repeat:  # its outcome is unknown: the same again can do no harm
+                hosted.must_repeat = False
+                state.out.append(order)
+            return
+        spreads = (spread for spread, number in hosted.spreads.items() if number)
+        needed = autoscaler.needed(settings, hosted.state.total_wanted, spreads, hosted.out)
+        target = autoscaler.target(settings, hosted.replicas, needed)
+        if target >= hosted.replicas:
+            self._grow(key, hosted, target)
+        else:
+            self._shrink(key, hosted, target)
+
+    def _grow(self, key: ObjectKey, hosted: HostedSet, target: int) -> None:
+        hosted.low_since = None
+        if hosted.draining is not None:
+            self._stop(key, hosted, "more is wanted")
+        if target == hosted.replicas:
+            return
+        if hosted.grows_after > self._state.now:
+            self._state.scales.set(key, hosted.grows_after)
+            return
+        self._order(key, hosted, target)
+
+    def _shrink(self, key: ObjectKey, hosted: HostedSet, target: int) -> None:
+        state = self._state
+        if hosted.low_since is None:
+            hosted.low_since = state.now
+        begins = hosted.low_since + hosted.settings.scale_down_seconds
+        if state.now < begins:
+            state.scales.set(key, begins)
+            return
+        if hosted.draining is None or hosted.draining < target:
+            names = f"{hosted.settings.workload}-{target} to {hosted.settings.workload}-{hosted.replicas - 1}"
+            state.notice_set(key, NoticeReason.DRAINING, f"{names} are emptied: {target} replicas are enough")
+            self._reopen(key, hosted, target)
+        if hosted.draining is not None and hosted.is_empty_from(hosted.draining):
+            self._order(key, hosted, hosted.draining)
+
+    def no_room(self, key: ObjectKey) -> None:
+        """What is on the last pods fits nowhere else: they stay, for as long as it takes until the next try."""
+        hosted = self._state.sets[key]
+        hosted.low_since = self._state.now
+        self._stop(key, hosted, "what is on the last pods fits nowhere else")
+
+    def _stop(self, key: ObjectKey, hosted: HostedSet, why: str) -> None:
+        self._state.notice_set(key, NoticeReason.DRAIN_STOPPED, why)
+        self._reopen(key, hosted, None)
+
+    def _reopen(self, key: ObjectKey, hosted: HostedSet, draining: int | None) -> None:
+        """Drain to this number of replicas, or to none: some pods are closed, others open again."""
+        hosted.draining = draining
+        for ordinal in range(hosted.replicas):
+            hosted.refresh(ordinal, self._state.nodes, self._state.now)
+        self._state.dirty_all(key)
+
+    def _order(self, key: ObjectKey, hosted: HostedSet, replicas: int) -> None:
+        state, workload = self._state, hosted.workload
+        assert state.term is not None
+        assert workload is not None
+        state.scaling[key] = order = ScaleWorkload(
+            token=state.next_token(),
+            namespace=workload.key.namespace,
+            name=workload.key.name,
+            resource="statefulsets",
+            replicas=replicas,
+            resource_version=workload.version,
+            term=state.term,
+        )
+        hosted.must_repeat = False
+        state.out.append(order)
+
+    # -- reports, and what is seen
+
+    def scaled(self, event: WorkloadScaled) -> None:
+        state, outcome = self._state, event.outcome
+        key = next((key for key, order in state.scaling.items() if order.token == event.token), None)
+        if key is None:
+            return
+        hosted, order = state.sets[key], state.scaling[key]
+        if outcome.kind is OutcomeKind.DONE:
+            hosted.scale_failures = 0
+            return
+        hosted.scale_failures += 1
+        if hosted.scale_failures == 1 and outcome.kind is not OutcomeKind.LOST:
+            message = f"{order.name}: {order.replicas} replicas: {outcome.kind}: {outcome.detail}"
+            state.notice_set(key, NoticeReason.SCALE_FAILED, message, is_warning=True)
+        if outcome.kind is OutcomeKind.UNKNOWN:
+            hosted.must_repeat = True
+        else:
+            del state.scaling[key]
+        hosted.scale_after = state.now + max(backed_off(hosted.scale_failures), outcome.retry_after)
+        state.scales.set(key, hosted.scale_after)
+
+    def workload_seen(self, seen: Workload) -> None:
+        state = self._state
+        known = state.workloads.get(seen.key)
+        if known and older(seen.version, than=known.version):
+            return
+        state.workloads[seen.key] = seen
+        if (key := state.by_workload.get(seen.key)) is None:
+            return
+        hosted = state.sets[key]
+        ordered = state.scaling.get(key)
+        if ordered and seen.version != ordered.resource_version:
+            # It has happened, or it never will: it names the version for which it was decided.
+            del state.scaling[key]
+            hosted.scale_after = 0.0
+        hosted.workload = seen
+        state.touched[key] = None
+        if known is None:
+            state.dirty_all(key)
+        elif known.replicas == seen.replicas:
+            return
+        elif ordered and seen.replicas == ordered.replicas:
+            self._happened(key, known, seen)
+        else:
+            self._foreign(key, known, seen)
+        hosted.low_since = None
+        if hosted.draining is not None and seen.replicas <= hosted.draining:
+            hosted.draining = None
+        hosted.state.replicas = seen.replicas
+        for vpod in hosted.state.vpods.values():
+            hosted.trust(vpod.committed)
+        state.refresh(key)
+
+    def _happened(self, key: ObjectKey, known: Workload, seen: Workload) -> None:
+        """What this server ordered has happened."""
+        state, hosted = self._state, self._state.sets[key]
+        hosted.scale_failures = 0
+        if seen.replicas > known.replicas:
+            hosted.grows_after = state.now + hosted.settings.scale_up_seconds
+        wanted = hosted.state.total_wanted
+        message = f"{seen.key.name}: from {known.replicas} to {seen.replicas} replicas for {wanted} vreplicas"
+        state.notice_set(key, NoticeReason.SCALED, message)
+
+    def _foreign(self, key: ObjectKey, known: Workload, seen: Workload) -> None:
+        state = self._state
+        if state.term is None:
+            return  # it may have been the leader
+        state.foreign_scales += 1
+        message = f"{seen.key.name}: somebody else set {seen.replicas} replicas, from {known.replicas}"
+        state.notice_set(key, NoticeReason.FOREIGN_SCALE, message, is_warning=True)
+
+    def on_time(self) -> None:
+        state = self._state
+        for key in state.scales.due(state.now):
+            state.scales.discard(key)
+            if key in state.sets:
+                state.touched[key] = None
