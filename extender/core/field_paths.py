@@ -65,6 +65,11 @@ class FieldPath(msgspec.Struct, frozen=True, gc=False):
     def __str__(self) -> str:
         return "".join(_text(step) for step in self.steps)
 
+    @property
+    def name(self) -> str:
+        """The path as messages have it: spec.replicas."""
+        return str(self).removeprefix(".")
+
 
 def parse(text: str) -> FieldPath:
     """Return the path. Raises ValueError, which says what was expected and where."""

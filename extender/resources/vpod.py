@@ -51,7 +51,9 @@ class VPodStatus(Seen):
     placements: list[HostingPod] = Field(
         default_factory=list, max_length=10_000, description="By pod, in the order of their ordinals."
     )
-    scheduled: int = Field(0, ge=0, description="The sum of the placements.")
+    scheduled: int = Field(
+        0, ge=0, description="How many of the wanted vreplicas have a pod; one that moves counts once."
+    )
     selector: str = Field(
         "",
         max_length=4096,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from algorithm.placements.model import Placement, VPodState
 from algorithm.placements.policy import PolicyFault
-from extender.vpods.names import MOST, write_placements
+from extender.vpods.names import MOST, expected_number, write_placements
 from extender.vpods.notices import NoticeReason
 from extender.vpods.records import ObjectKey, Reason
 from extender.vpods.scaling import Scaling
@@ -77,13 +77,13 @@ class Deciding:
         self._commit(key, hosted, tracked, vpod, placement)
 
     def _what_is_wrong(self, key: ObjectKey, hosted: HostedSet, tracked: Tracked) -> tuple[Reason, str] | None:
-        wanted = tracked.record.wanted
+        record = tracked.record
         if hosted.workload is None:
             name = f"{key.namespace}/{hosted.settings.workload}"
             return Reason.NO_STATEFUL_SET, f"spec.set: the StatefulSet {name} of VPodSet {key} is not there"
-        if not 0 <= wanted <= MOST:
-            field = str(tracked.record.source.wanted).lstrip(".")
-            return Reason.BAD_NUMBER, f"{field}: expected a number from 0 to {MOST}, not {wanted}"
+        if not 0 <= record.wanted <= MOST:
+            said = record.bad_wanted or f"{record.source.wanted.name}: {expected_number(record.wanted)}"
+            return Reason.BAD_NUMBER, said
         return None
 
     def _place(self, key: ObjectKey, hosted: HostedSet, tracked: Tracked, vpod: VPodState) -> Placement | None:

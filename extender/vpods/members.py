@@ -49,8 +49,9 @@ class Members:
             state.lost[record.key] = None
             return
         state.lost.pop(record.key, None)
-        counts, problems = read_placements(record.placements, hosted.settings.workload)
-        tracked.problems = tuple(problems)
+        field = record.source.placements.name
+        counts, problems = read_placements(record.placements, hosted.settings.workload, field)
+        tracked.problems = (*record.problems, *problems)
         known = hosted.state.vpods.get(tracked.name)
         if known:
             hosted.count_pods_of(known, -1)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 
 #: The highest number of vreplicas, and the highest ordinal: 32-bit integers, as in Kubernetes.
 MOST = 2**31 - 1
+#: Stands for a number that is none: a text, a fraction, or one beyond 64 bits.
+NO_NUMBER = -(2**63)
 #: Entries of a status that are read. A status with more is cut, and that is said.
 MOST_PLACEMENTS = 10_000
 
@@ -29,23 +31,32 @@ def pod_name(workload: str, ordinal: int) -> str:
     return f"{workload}-{ordinal}"
 
 
-def read_placements(placements: Iterable[tuple[str, int]], workload: str) -> tuple[dict[int, int], list[str]]:
-    """Vreplicas by ordinal, and what is wrong with entries that are left out. Entries of one pod are added up."""
+def read_placements(
+    placements: Iterable[tuple[str, int]], workload: str, field: str = "status.placements"
+) -> tuple[dict[int, int], list[str]]:
+    """Vreplicas by ordinal, and what is wrong with entries that are left out. Entries of one pod are added up.
+
+    `field`: where the placements stand, for the texts of problems.
+    """
     counts: dict[int, int] = {}
     problems = []
     for index, (name, number) in enumerate(placements):
         if index >= MOST_PLACEMENTS:
-            problems.append(f"status.placements: expected at most {MOST_PLACEMENTS} entries")
+            problems.append(f"{field}: expected at most {MOST_PLACEMENTS} entries")
             break
-        field = f"status.placements[{index}]"
         found = split(name)
         if found is None or found[0] != workload:
-            problems.append(f"{field}.podName: {name[:64]!r} is not a pod of the StatefulSet {workload}")
+            problems.append(f"{field}[{index}].podName: {name[:64]!r} is not a pod of the StatefulSet {workload}")
         elif not 0 <= counts.get(found[1], 0) + number <= MOST or number < 0:
-            problems.append(f"{field}.vreplicas: expected a number from 0 to {MOST}, not {number}")
+            problems.append(f"{field}[{index}].vreplicas: {expected_number(number)}")
         elif number:
             counts[found[1]] = counts.get(found[1], 0) + number
     return counts, problems
+
+
+def expected_number(found: int) -> str:
+    """What to say of a number of vreplicas that is out of bounds, or none."""
+    return f"expected a number from 0 to {MOST}" + ("" if found == NO_NUMBER else f", not {found}")
 
 
 def write_placements(counts: Mapping[int, int], workload: str) -> tuple[tuple[str, int], ...]:

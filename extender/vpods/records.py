@@ -145,6 +145,9 @@ class VPodRecord(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     set: ObjectKey
     wanted: int
+    #: What is wrong with the wanted number, and with other fields, each with the field's name.
+    bad_wanted: str = ""
+    problems: tuple[str, ...] = ()
     #: On how many distinct pods it wants to be at least, and how many of its vreplicas one pod may hold; 0: no bound.
     spread: int = 0
     max_per_pod: int = 0

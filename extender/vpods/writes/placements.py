@@ -60,7 +60,9 @@ def vpod_path(source: VPodSource, key: VPodKey, subresource: str = "") -> str:
 
 def request(write: WritePlacements) -> Request:
     source = write.source
-    placements = [{"podName": name, "vreplicas": number} for name, number in write.placements]
+    # Knative's controllers write placements by the names of pods as text: what they wrote stays as it is.
+    ordered = write.placements if source.has_conditions else sorted(write.placements)
+    placements = [{"podName": name, "vreplicas": number} for name, number in ordered]
     body = source.placements.patch(placements)
     if source.has_conditions:
         body["status"] |= _status(write)

@@ -96,7 +96,8 @@ def test_what_the_engine_writes_of_a_vpod_is_kept_by_the_api_server() -> None:
         generation=3,
         reason="Placed",
         message="as wanted",
-        scheduled="True",
+        scheduled=3,
+        condition="True",
         since="2026-11-23T15:00:00Z",
     )
     status = json.loads(request(write).body or b"")["status"]

@@ -6,6 +6,7 @@ import pytest
 from algorithm.decoding import DecodeError
 from extender.core.field_paths import parse
 from extender.core.outcomes import Outcome, OutcomeKind
+from extender.vpods.names import NO_NUMBER
 from extender.vpods.records import ObjectKey, VPodKey, VPodSource
 from extender.vpods.vpodreader import decode_vpod
 from extender.vpods.writes import placements, read
@@ -126,12 +127,31 @@ def test_what_is_wanted_may_be_missing_or_wrong(wanted):
     spec = GROUP["spec"] | {"replicas": wanted}
     found = decode_vpod(msgspec.json.encode(GROUP | {"spec": spec}), GROUPS)
     assert found is not None
-    assert found.wanted == (1 if wanted is None else -3 if wanted == -3 else -1)
+    assert found.wanted == (1 if wanted is None else -3 if wanted == -3 else NO_NUMBER)
 
 
 def test_an_object_of_another_kind_is_no_vpod_of_the_source():
     other = {"spec": {"topLevelUserFacingResourceRef": {"kind": "Trigger"}}}
     assert decode_vpod(msgspec.json.encode(GROUP | other), GROUPS) is None
+
+
+def test_somebody_elses_placements_are_in_the_order_of_their_text():
+    """As Knative's controllers write them."""
+    write = WritePlacements(
+        token=1,
+        key=VPodKey("ns", "g", "groups"),
+        source=GROUPS,
+        uid="u",
+        version="7",
+        placements=(("ss-2", 1), ("ss-10", 1)),
+        reason="Placed",
+        message="",
+        scheduled=2,
+        condition="True",
+        since="",
+    )
+    sent = msgspec.json.decode(placements.request(write).body)
+    assert [each["podName"] for each in sent["status"]["placements"]] == ["ss-10", "ss-2"]
 
 
 def test_a_read_decodes_by_its_source():
