@@ -206,6 +206,7 @@ class RefusedError(Exception):
 
     def __init__(self, what: str, response: Response) -> None:
         super().__init__(f"{what}: {response.status} {response.message}")
+        self.status = response.status
         self.retry_after = response.retry_after
 
 

@@ -143,6 +143,8 @@ class Reflector(Generic[T]):
         self._watching = False
         self.synced = threading.Event()
         self.last_error = ""
+        #: The HTTP status with which the API server refused the last request that failed; 0: it failed otherwise.
+        self.refused_status = 0
         self._thread = threading.Thread(target=self._run, name=name or f"reflect-{resource.name}", daemon=True)
 
     def add_handler(self, handler: Handler[T]) -> None:
@@ -264,6 +266,7 @@ class Reflector(Generic[T]):
         next round lists again.
         """
         self.last_error = str(error) or type(error).__name__
+        self.refused_status = error.status if isinstance(error, RefusedError) else 0
         self._stats.restarts += 1
         if isinstance(error, ExpiredError):
             self._stats.expired += 1

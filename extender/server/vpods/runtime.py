@@ -85,6 +85,11 @@ class VPodRuntime:
         return Readiness(not why, why)
 
     @property
+    def term(self) -> int | None:
+        """The term in which this replica decides; None: it does not."""
+        return self._engine.term if self.places else None
+
+    @property
     def places(self) -> bool:
         """Whether this replica decides: it is not stopped, all is known, and it leads."""
         loop = self.loop

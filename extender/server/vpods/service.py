@@ -12,7 +12,6 @@ vreplicas are stands in the status of each vpod, so a restart or another leader 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +19,8 @@ from typing import Any
 import structlog
 
 from algorithm.model import Node
+from algorithm.placements import registry
+from algorithm.placements.policy import PolicyError
 from extender.core.commands import CommandSet
 from extender.kube.client.api import ApiServer
 from extender.kube.client.bounds import MIB
@@ -32,11 +33,13 @@ from extender.kube.writes.committer import Committer
 from extender.server.leadership import Leadership
 from extender.server.terms import EngineTerms
 from extender.server.views import Metric, Readiness
-from extender.server.vpods.hosts import HostInformers
+from extender.server.vpods import set_objects
 from extender.server.vpods.informers import Informers
 from extender.server.vpods.metrics import informer_metrics, write_metrics
 from extender.server.vpods.readers import host_node
 from extender.server.vpods.runtime import VPodRuntime
+from extender.server.vpods.serving import ServedSets
+from extender.server.vpods.set_objects import SetStatusWritten
 from extender.server.vpods.sets import configured_sets, sources
 from extender.server.vpods.sources import SourceInformers
 from extender.settings import Settings
@@ -44,8 +47,6 @@ from extender.vpods.engine import VPodEngine
 from extender.vpods.events import (
     HostNodeGone,
     HostNodeSeen,
-    SetsConfigured,
-    Synced,
     TermBegun,
     TermEnded,
     VPodEvent,
@@ -53,14 +54,15 @@ from extender.vpods.events import (
 )
 from extender.vpods.notices import Notice
 from extender.vpods.records import HostNode, SetSettings
-from extender.vpods.writes.kinds import KINDS
+from extender.vpods.writes import kinds
 
 log = structlog.get_logger(__name__)
 
 #: Seconds for writes in flight to finish when the server stops.
 _LAST_WRITES = 5.0
-#: Seconds between two looks whether all is known, at the start.
-_POLL = 0.02
+#: The kinds of writes and reads of the engine.
+KINDS = (*kinds.KINDS, set_objects.KIND)
+_Report = VPodEvent | SetStatusWritten
 
 
 class VPodService:
@@ -89,8 +91,8 @@ class VPodService:
             leads.add(self.terms)
         self.leadership = leads
         fence = leads.remaining if leads is not None else no_fence
-        commands: CommandSet[VPodEvent] = CommandSet(KINDS)
-        self._committer: Committer[VPodEvent] = Committer(
+        commands: CommandSet[_Report] = CommandSet(KINDS)
+        self._committer: Committer[_Report] = Committer(
             api, commands, report=self._report, most=settings.vpods.concurrent_writes, fence=fence
         )
         self.runtime = VPodRuntime(
@@ -112,14 +114,21 @@ class VPodService:
         self._nodes = nodes or self._reflect_nodes(api, timing)
         self._nodes.add_handler(self._nodes_changed)
         self._known_nodes: dict[str, HostNode] = {}
-        self.hosts = HostInformers(self.informers, self.runtime.handle, self._changed)
-        self.sources = SourceInformers(sources(settings.vpods), self.informers, self.runtime.handle, self._changed)
-        self._sets = configured_sets(settings.vpods)
-        self._compare_seconds = settings.cluster.compare_seconds
-        self._is_synced = False
-        self._woken = threading.Event()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="waggle-vpods", daemon=True)
+        self.sources = SourceInformers(sources(settings.vpods), self.informers, self.runtime.handle)
+        self.sets = ServedSets(
+            self.runtime,
+            self.informers,
+            self.sources,
+            self._nodes,
+            configured_sets(settings.vpods),
+            has_objects=settings.vpods.custom_resources,
+            policy_fault=policy_fault,
+            submit=self._committer.submit,
+            ready=self._synchronised,
+            relist_seconds=settings.cluster.compare_seconds,
+            clock=clock,
+        )
+        self._is_stopped = False
         self.runtime.add_not_ready_reason(self._not_ready_reason)
         self.runtime.add_readiness_warning(self._readiness_warning)
 
@@ -138,8 +147,7 @@ class VPodService:
         if not self._is_shared:
             self._nodes.start()
         self.sources.start()
-        self.hosts.watch(each.key.namespace for each in self._sets)
-        self._thread.start()
+        self.sets.start()
         if self.terms is not None:
             self.terms.start(
                 lambda term: self.runtime.handle(TermBegun(term)),
@@ -167,10 +175,9 @@ class VPodService:
 
         Call it before the owner of the election releases the Lease.
         """
-        if self._stopped.is_set():
+        if self._is_stopped:
             return
-        self._stopped.set()
-        self._woken.set()
+        self._is_stopped = True
         if self.terms is not None:
             self.terms.stop()
         else:
@@ -178,12 +185,10 @@ class VPodService:
         self._committer.stop(_LAST_WRITES)
         if self._own_leadership is not None:
             self._own_leadership.stop()
-        self.hosts.stop()
+        self.sets.stop()
         self.informers.stop()
         if not self._is_shared:
             self._nodes.stop()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
         self.runtime.stop()
 
     @staticmethod
@@ -195,52 +200,11 @@ class VPodService:
             return None
         return Leadership(api, election.model_copy(update={"name": f"{election.name}-vpods"}))
 
-    # -- sets -----------------------------------------------------------------------------------------------------
-
-    def sets(self) -> tuple[SetSettings, ...]:
-        """Return all sets, including those that are not served yet."""
-        return self._sets
-
-    def _changed(self) -> None:
-        self._woken.set()
-
-    def _run(self) -> None:
-        """Tell the engine which sets are served; once all is known, that it may decide."""
-        served: tuple[SetSettings, ...] | None = None
-        next_list = time.monotonic() + self._compare_seconds
-        while not self._stopped.is_set():
-            self._woken.clear()
-            now = tuple(each for each in self._sets if self.hosts.is_known(each.key.namespace))
-            if now != served:
-                self.runtime.handle(SetsConfigured(now))
-                served = now
-            if not self._is_synced and not self._missing():
-                self._synchronised()
-            if self._compare_seconds and time.monotonic() >= next_list:
-                next_list = time.monotonic() + self._compare_seconds
-                self.informers.relist()  # in case a watch has lost an event
-            self._woken.wait(1.0 if self._is_synced else _POLL)
-
     def _synchronised(self) -> None:
-        self._is_synced = True
-        self.runtime.handle(Synced())
-        log.info("vpods ready", sets=len(self._sets), vpods=sum(len(each) for each in self.sources.all))
         if self.terms is None:
             self.runtime.handle(TermBegun(0))
         else:
             self.terms.informers_ready()
-
-    def _missing(self) -> str:
-        """What must be known before anything is decided; "" if it is.
-
-        A namespace whose pods Waggle may not read keeps no other one waiting: its sets are not served.
-        """
-        if not self._nodes.synced.is_set():
-            return f"nodes: {self._nodes.last_error or 'being listed'}"
-        if missing := self.sources.missing():
-            return missing
-        tried = all(each.synced.is_set() or each.last_error for each in self.hosts.all)
-        return "" if tried else "the pods of the sets are being listed"
 
     def _catching_up(self) -> tuple[Reflector[Any], ...]:
         """The informers that must be as new as the API server when a term begins."""
@@ -267,8 +231,11 @@ class VPodService:
         if events:
             self.runtime.handle(*events)
 
-    def _report(self, event: VPodEvent) -> None:
-        self.runtime.handle(event)
+    def _report(self, event: _Report) -> None:
+        if isinstance(event, SetStatusWritten):
+            self.sets.written(event)
+        else:
+            self.runtime.handle(event)
 
     def _went_back(self, why: str) -> None:
         """Fail /livez, because the API server was restored from a backup: versions are no longer comparable."""
@@ -277,13 +244,13 @@ class VPodService:
     # -- for probes and scrapes -----------------------------------------------------------------------------------
 
     def _not_ready_reason(self) -> str:
-        return self._missing()
+        return self.sets.missing()
 
     def _readiness_warning(self) -> str:
-        """Why a replica that knows all decides nothing."""
-        if self.runtime.places or self.leadership is None:
-            return ""
-        return self.leadership.why_not_leading()
+        """Why a replica that knows all decides nothing, and what is not served."""
+        waits = self.leadership is not None and not self.runtime.places
+        leader = self.leadership.why_not_leading() if self.leadership is not None and waits else ""
+        return "; ".join(text for text in (leader, self.sets.warning()) if text)
 
     def liveness(self) -> Readiness:
         """Whether the process works; if not, it needs a restart."""
@@ -304,3 +271,12 @@ class VPodService:
             *informer_metrics(self.informers),
             *own,
         ]
+
+
+def policy_fault(settings: SetSettings) -> str:
+    """Why the policy of a set cannot be used, with its field; "" if it can."""
+    try:
+        registry.create(settings.policy, settings.policy_settings)
+    except PolicyError as error:
+        return str(error)
+    return ""

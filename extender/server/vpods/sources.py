@@ -46,20 +46,14 @@ class SourceInformers:
         sources: Iterable[VPodSource],
         informers: Informers,
         handle: Callable[..., None],
-        changed: Callable[[], None],
     ) -> None:
         by_resource: dict[tuple[str, str, str], list[VPodSource]] = {}
         for source in sources:
             by_resource.setdefault((source.group, source.version, source.resource), []).append(source)
         self.all: tuple[Reflector[Seen], ...] = tuple(
-            informers.make(vpods_of(each), _Resource(handle).took, on_synced=changed) for each in by_resource.values()
+            informers.make(vpods_of(each), _Resource(handle).took) for each in by_resource.values()
         )
 
     def start(self) -> None:
         for informer in self.all:
             informer.start()
-
-    def missing(self) -> str:
-        """Return the first informer that is not synced, with its last error; "" if all are."""
-        behind = next((each for each in self.all if not each.synced.is_set()), None)
-        return "" if behind is None else f"{behind.name}: {behind.last_error or 'being listed'}"

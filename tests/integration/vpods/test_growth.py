@@ -7,7 +7,7 @@ from tests.support.cluster.vpod_world import vpod_world
 
 
 def test_vpods_are_placed_evenly_and_the_set_grows_for_more() -> None:
-    with vpod_world(replicas=3, capacity=4) as w:
+    with vpod_world(replicas=3, capacity=4, min_replicas=3) as w:
         w.add_vpod("a", 5)
         assert sorted(w.placed("a", 5).values()) == [1, 2, 2]
         w.want("a", 14)

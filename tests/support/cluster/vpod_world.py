@@ -288,3 +288,21 @@ def define(w: VPodWorld) -> None:
     """What `kubectl apply -k manifests/crds` does."""
     for name in ("vpods", "vpodsets"):
         w.cluster.create(yaml.safe_load((CRDS / f"{name}.yaml").read_text()))
+
+
+def add_set(w: VPodWorld, name: str = "fleet", **spec: Any) -> None:
+    """A VPodSet object, over the StatefulSet of its name."""
+    whole = {"statefulSet": name, "capacity": w.capacity, "scaleDownSeconds": 0, "unreadySeconds": 2, **spec}
+    made = w.api.post(SETS, {**HEAD, "kind": "VPodSet", "metadata": {"name": name}, "spec": whole})
+    assert made.status_code == 201, made.text
+
+
+def set_status(w: VPodWorld, name: str = "fleet") -> Object:
+    found: Object = w.api.get(f"{SETS}/{name}").json().get("status", {})
+    return found
+
+
+def condition(of: Mapping[str, Any], type_: str) -> tuple[str, str, str]:
+    """Status, reason and message of a condition; empty texts if there is none."""
+    found = next((each for each in of.get("conditions", ()) if each["type"] == type_), {})
+    return found.get("status", ""), found.get("reason", ""), found.get("message", "")

@@ -20,9 +20,9 @@ from extender.claims.events import Answered
 from extender.claims.records import PoolKey
 from extender.claims.views import ClaimStage, ClaimView
 from extender.resources import ClaimSpec
-from extender.server.claims.objects.conditions import conditions, moment
 from extender.server.claims.objects.pools import is_worth_writing
 from extender.server.claims.objects.records import FINALIZER, ClaimObject
+from extender.server.conditions import conditions, moment
 
 #: The final phases.
 FINAL = frozenset({"Ended", "Released", "Failed"})

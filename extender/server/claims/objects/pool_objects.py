@@ -15,11 +15,11 @@ from extender.claims.views import PoolSnapshot
 from extender.core.freshness import older
 from extender.core.outcomes import OutcomeKind
 from extender.resources import PoolSpec
-from extender.server.claims.objects.conditions import moment
 from extender.server.claims.objects.pools import PAUSE, SETTLED, Verdict, is_news, judge, pool_status
 from extender.server.claims.objects.records import PoolObject
 from extender.server.claims.objects.writes import ObjectWritten, WritePoolStatus
 from extender.server.claims.runtime import ClaimRuntime
+from extender.server.conditions import moment
 
 log = structlog.get_logger(__name__)
 

@@ -15,9 +15,9 @@ from extender import resources
 from extender.claims.records import Mode, Order, Pool, PoolKey
 from extender.claims.views import PoolSnapshot
 from extender.resources import PoolStatus
-from extender.server.claims.objects.conditions import conditions
 from extender.server.claims.objects.records import PoolObject
 from extender.server.claims.pools import custom_pool
+from extender.server.conditions import conditions
 
 #: Pools that are served at once, those of the configuration included.
 MOST_POOLS = 1000

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
-import msgspec
-from pydantic import BaseModel
-
-from algorithm.decoding import DecodeError
 from extender.claims.records import PoolKey
 from extender.core.requests import collection_path, object_path
 from extender.kube.informers.reflector import Resource
@@ -19,12 +13,11 @@ from extender.resources import (
     VERSION,
     ClaimSpec,
     ClaimStatus,
-    Metadata,
     PoolSpec,
     PoolStatus,
-    ResourceError,
-    read,
 )
+from extender.server.custom_objects import decode, read_spec, read_status
+from extender.server.custom_objects import weigh as weigh_bytes
 
 #: On every Claim that may have pods: the API server keeps the object until they are given back.
 FINALIZER = "waggle.dev/claim"
@@ -32,11 +25,8 @@ FINALIZER = "waggle.dev/claim"
 RENEW = "waggle.dev/renew"
 #: How many characters of that value are compared.
 MOST_RENEW = 256
-#: Memory for each byte of an object, and in addition for each object, bytes, estimated.
-_PER_BYTE, _RECORD = 6, 3000
 
 _CLAIM = re.compile(r"c-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-[0-9a-z]+-\d+")
-_M = TypeVar("_M", bound=BaseModel)
 
 
 def claim_name(uid: str, server: str, number: int) -> str:
@@ -90,8 +80,8 @@ class ClaimObject:
 
 def decode_pool(raw: bytes) -> PoolObject:
     """Return the record of a Pool. Raises DecodeError if not even its name can be read."""
-    obj, metadata = _decode(raw)
-    spec, fault = _read_spec(PoolSpec, obj)
+    obj, metadata = decode(raw)
+    spec, fault = read_spec(PoolSpec, obj)
     return PoolObject(
         uid=metadata.uid,
         resource_version=metadata.resource_version,
@@ -100,15 +90,15 @@ def decode_pool(raw: bytes) -> PoolObject:
         created=metadata.creation_timestamp,
         spec=spec,
         fault=fault,
-        status=_read_status(PoolStatus, obj),
+        status=read_status(PoolStatus, obj),
         size=len(raw),
     )
 
 
 def decode_claim(raw: bytes) -> ClaimObject:
     """Return the record of a Claim. Raises DecodeError if not even its name can be read."""
-    obj, metadata = _decode(raw)
-    spec, fault = _read_spec(ClaimSpec, obj)
+    obj, metadata = decode(raw)
+    spec, fault = read_spec(ClaimSpec, obj)
     return ClaimObject(
         uid=metadata.uid,
         resource_version=metadata.resource_version,
@@ -120,37 +110,14 @@ def decode_claim(raw: bytes) -> ClaimObject:
         renewal=metadata.annotations.get(RENEW, "")[:MOST_RENEW],
         spec=spec,
         fault=fault,
-        status=_read_status(ClaimStatus, obj),
+        status=read_status(ClaimStatus, obj),
         size=len(raw),
     )
 
 
-def _decode(raw: bytes) -> tuple[Mapping[str, Any], Metadata]:
-    try:
-        obj = msgspec.json.decode(raw)
-        return obj, read(Metadata, obj["metadata"])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ResourceError, KeyError, TypeError) as error:
-        raise DecodeError(f"metadata: {error}") from error
-
-
-def _read_spec(model: type[_M], obj: Mapping[str, Any]) -> tuple[_M | None, str]:
-    try:
-        return read(model, obj.get("spec")), ""
-    except ResourceError as error:
-        return None, f"spec.{error}".replace("; ", "; spec.").replace("spec.and ", "and ")
-
-
-def _read_status(model: type[_M], obj: Mapping[str, Any]) -> _M:
-    """Return the status; an empty one if it is not valid, which is then overwritten."""
-    try:
-        return read(model, obj.get("status") or {})
-    except ResourceError:
-        return model()
-
-
 def weigh(obj: PoolObject | ClaimObject) -> int:
     """Estimate the bytes of memory that a record takes."""
-    return _RECORD + _PER_BYTE * obj.size
+    return weigh_bytes(obj.size)
 
 
 POOLS: Resource[PoolObject] = Resource(

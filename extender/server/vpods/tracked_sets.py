@@ -1,0 +1,146 @@
+"""Tracks the VPodSet objects: which of them are served, and what their status says. For use by one thread.
+
+informer --> seen, gone --> sets(): those to serve
+leader, when something has changed: write_all --> WriteSetStatus --> written
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from extender.core.freshness import older
+from extender.core.outcomes import OutcomeKind
+from extender.server.conditions import moment
+from extender.server.vpods.set_objects import SetObject, SetStatusWritten, WriteSetStatus
+from extender.server.vpods.set_status import PAUSE, SETTLED, SetNumbers, is_news, set_status
+from extender.server.vpods.verdicts import Verdict, judge
+from extender.vpods.records import ObjectKey, SetSettings
+
+log = structlog.get_logger(__name__)
+
+#: Seconds until a failed write of a status is retried: the first value, doubled each time up to the second.
+_FIRST_PAUSE, _LONGEST_PAUSE = 3.0, 60.0
+
+
+@dataclass(slots=True)
+class _Tracked:
+    obj: SetObject
+    verdict: Verdict = field(default_factory=lambda: Verdict(None, "New"))
+    written_at: float = float("-inf")
+    writing: int | None = None
+    failures: int = 0
+    not_before: float = 0.0
+
+
+class SetObjects:
+    """All VPodSet objects. `send` gets the writes; `policy_fault` returns why a set's policy cannot be used, or ""."""
+
+    def __init__(
+        self,
+        configured: tuple[SetSettings, ...],
+        *,
+        policy_fault: Callable[[SetSettings], str],
+        send: Callable[[WriteSetStatus], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._configured = configured
+        self._policy_fault = policy_fault
+        self._send = send
+        self._epoch = time.time() - clock()
+        self._tokens = itertools.count(1)
+        self._tracked: dict[str, _Tracked] = {}
+        self._writing: dict[int, _Tracked] = {}
+        #: Whether `sets` may return another result than before.
+        self.is_stale = True
+        self._trouble = ""
+
+    def __len__(self) -> int:
+        return len(self._tracked)
+
+    # -- what there is --------------------------------------------------------------------------------------------
+
+    def seen(self, obj: SetObject) -> None:
+        """Store a version of a VPodSet."""
+        tracked = self._tracked.get(obj.uid)
+        if tracked is None:
+            self._tracked[obj.uid] = _Tracked(obj)
+            self.is_stale = True
+        elif not older(obj.resource_version, tracked.obj.resource_version):
+            self.is_stale |= (obj.settings, obj.fault) != (tracked.obj.settings, tracked.obj.fault)
+            tracked.obj = obj
+
+    def gone(self, uid: str) -> None:
+        """Forget a VPodSet that was deleted."""
+        self.is_stale |= self._tracked.pop(uid, None) is not None
+
+    def sets(self) -> tuple[SetSettings, ...]:
+        """Return the sets to serve, those of the configuration first."""
+        self.is_stale = False
+        verdicts = judge(
+            self._configured, (each.obj for each in self._tracked.values()), policy_fault=self._policy_fault
+        )
+        for uid, verdict in verdicts.items():
+            tracked = self._tracked[uid]
+            if verdict.settings is None and verdict != tracked.verdict:
+                log.warning(
+                    "a VPodSet is not served", set=str(tracked.obj.key), reason=verdict.reason, error=verdict.message
+                )
+            tracked.verdict = verdict
+        return (*self._configured, *(each.settings for each in verdicts.values() if each.settings is not None))
+
+    def refused(self) -> dict[ObjectKey, str]:
+        """Return the objects that are not served, and why."""
+        return {each.obj.key: each.verdict.message for each in self._tracked.values() if each.verdict.settings is None}
+
+    # -- status ---------------------------------------------------------------------------------------------------
+
+    def write_all(
+        self, term: int, found: Mapping[ObjectKey, SetNumbers], trouble: Callable[[str], str], now: float
+    ) -> None:
+        """Write the statuses that have changed enough. `found`: the numbers of the sets that the engine serves;
+        `trouble` returns why nothing is known of a namespace."""
+        for tracked in self._tracked.values():
+            due = max(tracked.not_before, tracked.written_at + PAUSE)
+            if tracked.writing is None and now >= due:
+                self._write(tracked, term, found.get(tracked.obj.key), trouble, now)
+
+    def _write(
+        self, tracked: _Tracked, term: int, found: SetNumbers | None, trouble: Callable[[str], str], now: float
+    ) -> None:
+        obj = tracked.obj
+        numbers = found if tracked.verdict.settings is not None else None
+        why = trouble(obj.key.namespace) if numbers is None else ""
+        status = set_status(obj, tracked.verdict, numbers, trouble=why, now=moment(now + self._epoch))
+        if not is_news(obj.status, status, is_settled=now >= tracked.written_at + SETTLED):
+            return
+        tracked.written_at = now
+        tracked.writing = next(self._tokens)
+        self._writing[tracked.writing] = tracked
+        self._send(WriteSetStatus(token=tracked.writing, key=obj.key, uid=obj.uid, status=status, term=term))
+
+    def written(self, report: SetStatusWritten, now: float) -> None:
+        """Handle the report of a write."""
+        tracked = self._writing.pop(report.token, None)
+        if tracked is None:
+            return
+        tracked.writing = None
+        outcome = report.outcome
+        if outcome.kind is OutcomeKind.DONE:
+            tracked.failures = 0
+            if report.obj is not None and report.obj.uid in self._tracked:
+                self.seen(report.obj)
+            if self._trouble:
+                self._trouble = ""
+                log.info("the status of VPodSets can be written again")
+            return
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tracked.failures, 10))
+        tracked.failures += 1
+        tracked.not_before = now + max(outcome.retry_after, pause)
+        if outcome.kind not in (OutcomeKind.GONE, OutcomeKind.STALE) and not self._trouble:
+            self._trouble = outcome.detail or str(outcome.kind)
+            log.warning("writing the status of a VPodSet failed; Waggle retries", error=self._trouble)
