@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2] / "extender"
 #: that would send what it asks for.
 OTHERS = (
     "vpods/",
+    "server/vpods/",
     "embedded/",
     "demo/",
     "operate/",
