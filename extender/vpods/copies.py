@@ -7,14 +7,13 @@ from the copy, after the lock is released.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from algorithm.placements.model import Counts, VPodState
 from extender.vpods.engine import VPodEngine
 from extender.vpods.records import HostNode, HostPod, ObjectKey, Reason, SetSettings, VPodRecord, Workload
-from extender.vpods.sets import HostedSet
 from extender.vpods.state import Tracked
 
 
@@ -94,18 +93,35 @@ class SetCopy(msgspec.Struct, frozen=True, kw_only=True):
 def copy_set(engine: VPodEngine, key: ObjectKey, now: float) -> SetCopy | None:
     """Return the set at this moment; None if there is no such set. It takes O(vpods + pods + nodes), and changes
     nothing."""
-    hosted = engine.sets.get(key)
-    if hosted is None:
-        return None
+    return next(iter(copy_sets(engine, (key,), now)), None)
+
+
+def copy_sets(engine: VPodEngine, keys: Iterable[ObjectKey], now: float) -> list[SetCopy]:
+    """Return those of these sets that are there, at this moment. All of them take one look at all vpods."""
+    found: dict[ObjectKey, list[Tracked]] = {key: [] for key in keys if key in engine.sets}
+    if found:
+        for tracked in engine.vpods.values():
+            if (vpods := found.get(tracked.record.set)) is not None:
+                vpods.append(tracked)
+    nodes = dict(engine.nodes)
+    return [_copied(engine, key, vpods, nodes, now) for key, vpods in found.items()]
+
+
+def _copied(
+    engine: VPodEngine, key: ObjectKey, vpods: Iterable[Tracked], nodes: Mapping[str, HostNode], now: float
+) -> SetCopy:
+    hosted = engine.sets[key]
     state = hosted.state
     proven, rests_until = hosted.rested()
+    known, waiting = state.vpods, hosted.waiting
+    named = ((str(tracked.record.key), tracked) for tracked in vpods)
     return SetCopy(
         key=key,
         now=now,
         settings=hosted.settings,
         workload=hosted.workload,
         pods=dict(hosted.pods),
-        nodes=dict(engine.nodes),
+        nodes=nodes,
         usable=tuple(state.usable),
         resting=frozenset(state.resting),
         out=frozenset(hosted.out),
@@ -113,21 +129,13 @@ def copy_set(engine: VPodEngine, key: ObjectKey, now: float) -> SetCopy | None:
         rests_until=rests_until,
         zones=dict(state.zones),
         held=dict(state.held),
-        vpods=tuple(_vpods(engine, hosted, key)),
+        vpods=tuple(_vpod(tracked, known.get(name), waiting.get(name)) for name, tracked in named),
         moves_open=hosted.moves_open,
         draining=hosted.draining,
         low_since=hosted.low_since,
         ordered=engine.ordered(key),
         idle=engine.missing(),
     )
-
-
-def _vpods(engine: VPodEngine, hosted: HostedSet, key: ObjectKey) -> Iterator[VPodCopy]:
-    waiting, known = hosted.waiting, hosted.state.vpods
-    for tracked in engine.vpods.values():
-        if tracked.record.set == key:
-            name = str(tracked.record.key)
-            yield _vpod(tracked, known.get(name), waiting.get(name))
 
 
 def _vpod(tracked: Tracked, state: VPodState | None, since: float | None) -> VPodCopy:

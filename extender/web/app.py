@@ -96,6 +96,13 @@ def create_app(
             from extender.web.e2b.routes import e2b_routes  # noqa: PLC0415
 
             app.include_router(e2b_routes(claims, callers, parts.budgets.bodies, parts.metrics))
+    if vpods is not None:
+        from extender.web.vpods.callers import VPodCallers  # noqa: PLC0415 - others start without it
+        from extender.web.vpods.handlers import VPodHandlers  # noqa: PLC0415
+        from extender.web.vpods.routes import vpod_routes  # noqa: PLC0415
+
+        lookers = VPodCallers(reviewer, reviews=not is_open)
+        app.include_router(vpod_routes(VPodHandlers(vpods, lookers, parts.budgets.bodies)))
     if runtime is not None:  # after all others: the algorithm's own pages may have any path
         app.include_router(own_page_routes(runtime, pages), dependencies=guards)
     _add_index(app, algorithm, _ABOUT if algorithm else _ABOUT_CLAIMS if claims is not None else _ABOUT_VPODS)

@@ -17,7 +17,7 @@ from algorithm.suggest import near
 from extender.web.errors import JSON, BadRequest, error_body
 
 #: Paths that begin so are no verb of kube-scheduler that was mistyped.
-_CLAIMS = ("/v1/pool", "/v1/claim")
+_NO_VERBS = ("/v1/pool", "/v1/claim", "/v1/vpod")
 
 
 class ErrorBody(BaseModel):
@@ -111,7 +111,7 @@ def _no_such_path(request: Request, verbs: list[str]) -> str:
     path, described = request.url.path, request.app.openapi()["paths"].items()
     if request.method == "POST":
         others = sorted(known for known, methods in described if "post" in methods and known not in verbs)
-        if verbs and not (others and path.startswith(_CLAIMS)):
+        if verbs and not (others and path.startswith(_NO_VERBS)):
             return f"no verb {path}; kube-scheduler's verbs are: {', '.join(verbs)}"
         return f"nothing takes POST at {path}; try: {', '.join(_nearest(path, others))}"
     pages = sorted([*(known for known, methods in described if "get" in methods), "/openapi.json"])

@@ -1,0 +1,109 @@
+"""Dry runs and explanations for callers, with a bound of their cost.
+
+    caller --> copy of the set (under the loop's lock) --> simulation, in the caller's thread, without any lock
+
+Bounds, however often it is asked: a copy holds the loop's lock for as long as it takes to refer to the set's vpods and
+pods, less than a millisecond for a thousand vpods; one answer takes SECONDS of CPU time at most, and says if it was
+stopped; one at a time is made, and all together take 1/SHARE of the time of one core. A caller that would wait for
+longer than PATIENCE is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+from extender.vpods.copies import SetCopy, VPodCopy, copy_set
+from extender.vpods.engine import VPodEngine
+from extender.vpods.explaining import Explaining, Explanation
+from extender.vpods.planning import Changes, Plan, Planning
+from extender.vpods.records import ObjectKey
+
+#: Seconds of CPU time of one answer.
+SECONDS = 5.0
+#: One core's time, divided by what answers may take of it.
+SHARE = 2
+#: Seconds that a caller waits for its turn.
+PATIENCE = 3.0
+
+T = TypeVar("T")
+
+
+class PlannerBusy(Exception):  # noqa: N818 - what happened, as LoopBusy
+    """Other callers have used up what answers may cost. `seconds`: after which another try makes sense."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__("too many dry runs are asked for at once; try again")
+        self.seconds = seconds
+
+
+class Looked(Protocol):
+    """Whatever owns an engine of vpods: it calls a function with the engine and its time, under the engine's lock."""
+
+    def look(self, read: Callable[[VPodEngine, float], T], patience: float = -1) -> T: ...
+
+
+class Planner:
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        runtime: Looked,
+        *,
+        seconds: float = SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        cpu: Callable[[], float] = time.thread_time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._runtime = runtime
+        self._seconds = seconds
+        self._clock, self._cpu, self._sleep = clock, cpu, sleep
+        self._lock = threading.Lock()
+        self._next = float("-inf")
+
+    def copy(self, key: ObjectKey) -> SetCopy | None:
+        """Return a copy of the set of this moment; None if there is no such set."""
+        return self._runtime.look(lambda engine, now: copy_set(engine, key, now))
+
+    def plan(self, copy: SetCopy, changes: Changes, *, limit: int) -> Plan:
+        """Return what the changes would lead to, from this copy on. Raises ChangeError, PlannerBusy."""
+        with self._turn():
+            planning = Planning(copy, changes)
+            self._run(planning.run())
+            return planning.result(limit=limit)
+
+    def explain(self, copy: SetCopy, vpod: VPodCopy) -> Explanation:
+        """Return why a vpod of this copy is as it is. Raises PlannerBusy."""
+        with self._turn():
+            explaining = Explaining(copy, vpod)
+            self._run(explaining.run())
+            return explaining.result()
+
+    def _run(self, steps: Iterator[None]) -> None:
+        end = self._cpu() + self._seconds
+        for _ in steps:
+            if self._cpu() > end:
+                return
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait for the turn of this caller; then account for what it took."""
+        asked = self._clock()
+        if not self._lock.acquire(timeout=PATIENCE):
+            raise PlannerBusy(1.0)
+        try:
+            wait = self._next - self._clock()
+            if wait > PATIENCE - (self._clock() - asked):
+                raise PlannerBusy(wait)
+            if wait > 0:
+                self._sleep(wait)
+            began = self._cpu()
+            try:
+                yield
+            finally:
+                self._next = self._clock() + (self._cpu() - began) * (SHARE - 1)
+        finally:
+            self._lock.release()
