@@ -43,8 +43,9 @@ class VPodCopy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scheduled(self) -> int:
-        """How many of its vreplicas are placed, as its status says."""
-        return sum(self.committed.values())
+        """How many of its vreplicas are placed, as its status says. One that is on two pods counts once."""
+        placed = sum(self.committed.values())
+        return placed if self.record.deleting else min(placed, self.wanted)
 
     @property
     def pending(self) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from algorithm.placements.model import Counts, Placement
+from algorithm.placements.policy import PolicyFault
 from extender.vpods.copies import SetCopy, VPodCopy
 from extender.vpods.simulation import Simulation
 from extender.vpods.views import PodStage, stage_of
@@ -121,7 +122,11 @@ class Explaining:
         placement = None
         for name in self._waiting():
             vpod = hosted.state.vpods[name]
-            placement = hosted.place(vpod)
+            try:
+                placement = hosted.place(vpod)
+            except PolicyFault:
+                placement = None
+                break
             placed.append((name, vpod.reserved))
             hosted.state.reserve(name, dict(placement.counts))
             yield None

@@ -12,11 +12,13 @@ from typing import Any
 
 import msgspec
 
+from algorithm.placements import registry
+from algorithm.placements.policy import PolicyError
 from algorithm.suggest import near
 from extender.vpods import views
 from extender.vpods.copies import SetCopy, VPodCopy, copy_set
 from extender.vpods.names import MOST, split
-from extender.vpods.records import ObjectKey, VPodKey
+from extender.vpods.records import ObjectKey, SetSettings, VPodKey
 from extender.vpods.simulation import Moved, Scaled, Simulation
 from extender.vpods.views import Sums
 
@@ -165,6 +167,12 @@ class _Checked:
             if copy.workload is None:
                 name = f"{copy.key.namespace}/{copy.settings.workload}"
                 raise ChangeError("replicas", f"the StatefulSet {name} is not there")
+        settings = msgspec.structs.replace(copy.settings, **changes.settings)
+        if settings.max_replicas < settings.min_replicas:
+            text = f"expected at least min_replicas ({settings.min_replicas}), not {settings.max_replicas}"
+            raise ChangeError("max_replicas", text)
+        if changes.settings.keys() & {"policy", "policy_settings"}:
+            _check_policy(settings)
         self._lost = self._ordinals("lost_pods", changes.lost_pods)
         self._closed = self._ordinals("closed_pods", changes.closed_pods)
         self._check_nodes("lost_nodes", changes.lost_nodes)
@@ -230,6 +238,14 @@ class _Checked:
         for index, name in enumerate(names):
             if name not in self._copy.nodes:
                 raise ChangeError(f"{field}.{index}", f"there is no node {name}{near(name, self._copy.nodes)}")
+
+
+def _check_policy(settings: SetSettings) -> None:
+    try:
+        registry.create(settings.policy, settings.policy_settings)
+    except PolicyError as error:
+        field, _, text = str(error).partition(": ")
+        raise ChangeError(field if text else "policy", text or field) from error
 
 
 def _given(change: VPodChange) -> dict[str, int]:

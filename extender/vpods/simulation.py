@@ -47,6 +47,7 @@ from extender.vpods.names import pod_name, read_placements, write_placements
 from extender.vpods.notices import Notice
 from extender.vpods.records import HostNode, HostPod, ObjectKey, VPodKey, VPodRecord, Workload
 from extender.vpods.sets import HostedSet
+from extender.vpods.state import SELDOM
 from extender.vpods.views import paired
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
 from extender.vpods.writes.read import VPodRead
@@ -116,11 +117,15 @@ class Simulation:
         #: Pods that do not come back.
         self._lost: set[int] = set()
         self._vpods: dict[VPodKey, VPodRecord] = {}
+        #: Vreplicas of a vpod that are on these pods already, and still on the old ones, too.
+        self._copied: dict[VPodKey, dict[int, int]] = {}
         self._version = 0
         #: Changes; commands that are on their way; what watches will show.
         self._changes: deque[VPodEvent] = deque()
         self._sent: deque[VPodCommand] = deque()
         self._watch: deque[VPodEvent] = deque()
+        #: When it did something last, and the longest time for which it may wait then.
+        self._acted = self.now
         self._settings = copy.settings
         self._begin(copy)
 
@@ -164,6 +169,12 @@ class Simulation:
     def seconds(self) -> float:
         """For how long it has run, in seconds of its own time."""
         return self.now - self.start
+
+    @property
+    def _longest(self) -> float:
+        settings = self._settings
+        times = (settings.unready_seconds, settings.scale_down_seconds, settings.scale_up_seconds)
+        return 2 * max(*times, settings.partial_seconds or 0.0, settings.overlap_seconds, SELDOM)
 
     # -- changes that somebody makes
 
@@ -217,7 +228,11 @@ class Simulation:
     # -- running
 
     def run(self, *, horizon: float = HORIZON) -> Iterator[None]:
-        """Go on until nothing more happens, and yield after every event. `horizon` 0: without any time passing."""
+        """Go on until nothing more happens, and yield after every event. `horizon` 0: without any time passing.
+
+        An engine that waits for something tries again now and then, for ever. Once it has had the time for everything
+        that it may wait for, and has done nothing, it is at rest.
+        """
         end = self.start + horizon
         while self.events < MOST_EVENTS:
             if (event := self._next_event()) is not None:
@@ -225,8 +240,8 @@ class Simulation:
                 yield
                 continue
             due = self.engine.next_due()
-            if due is None or due > end:
-                self.is_at_rest = due is None
+            if due is None or due > min(end, self._acted + self._longest):
+                self.is_at_rest = due is None or due <= end
                 return
             self.now = max(self.now, due)
             self._tell(Ticked())
@@ -243,7 +258,10 @@ class Simulation:
     def _tell(self, event: Any) -> None:
         self.events += 1
         instructions = self.engine.handle(event, self.now)
-        self._sent.extend(each for each in instructions if not isinstance(each, Notice))
+        commands = [each for each in instructions if not isinstance(each, Notice)]
+        self._sent.extend(commands)
+        if commands:
+            self._acted = self.now
 
     def _carry_out(self, command: VPodCommand) -> VPodEvent:
         """What the API server does with a command. The report of it comes at once, and what watches show after that."""
@@ -266,7 +284,11 @@ class Simulation:
         after, _ = read_placements(command.placements, workload)
         if before != after:
             self._note(record, before, after)
-        record = self._enter(msgspec.structs.replace(record, placements=command.placements, reason=command.reason))
+        status: dict[str, Any] = {"placements": command.placements}
+        if record.source.has_conditions:
+            status |= {"reason": command.reason, "condition": command.condition, "since": command.since}
+            status["observed"] = command.generation
+        record = self._enter(msgspec.structs.replace(record, **status))
         self._watch.append(VPodSeen(record))
         return Outcome(OutcomeKind.DONE, resource_version=record.version)
 
@@ -279,15 +301,45 @@ class Simulation:
         return Outcome(OutcomeKind.DONE)
 
     def _note(self, record: VPodRecord, before: Counts, after: Counts) -> None:
-        for move in paired(str(record.key), before, after):
-            why = self._why(move.source, move.target)
-            if move.source is None:
-                self.grown += move.vreplicas
-            elif move.target is None:
-                self.given_up += move.vreplicas
-            else:
-                self.moved[why] += move.vreplicas
-            self._keep(Moved(self.seconds, move.vpod, move.source, move.target, move.vreplicas, why))
+        """Note what changed in a status. Vreplicas that are on two pods for a while move when the old pods are left."""
+        name = str(record.key)
+        copied = self._copied.pop(record.key, {})
+        surplus = sum(after.values()) - record.wanted
+        for move in paired(name, before, after):
+            number = move.vreplicas
+            if move.source is None and move.target is not None and surplus > 0:
+                twice = min(surplus, number)
+                copied[move.target] = copied.get(move.target, 0) + twice
+                surplus, number = surplus - twice, number - twice
+            elif move.target is None and move.source is not None:
+                number = self._leave(name, move.source, number, copied)
+            if number:
+                self._moves(Moved(self.seconds, name, move.source, move.target, number, Why.GROWTH))
+        if copied and sum(after.values()) > record.wanted:
+            self._copied[record.key] = copied
+
+    def _leave(self, name: str, source: int, number: int, copied: dict[int, int]) -> int:
+        """Note the end of moves from a pod to those on which the vreplicas are already. Return how many are left."""
+        while number and copied:
+            target = next(iter(copied))
+            moved = min(number, copied[target])
+            self._moves(Moved(self.seconds, name, source, target, moved, Why.GROWTH))
+            number -= moved
+            copied[target] -= moved
+            if not copied[target]:
+                del copied[target]
+        return number
+
+    def _moves(self, move: Moved) -> None:
+        """Count a move, with its reason, and keep it."""
+        move = msgspec.structs.replace(move, why=self._why(move.source, move.target))
+        if move.source is None:
+            self.grown += move.vreplicas
+        elif move.target is None:
+            self.given_up += move.vreplicas
+        else:
+            self.moved[move.why] += move.vreplicas
+        self._keep(move)
 
     def _keep(self, step: Moved | Scaled) -> None:
         self.steps_total += 1

@@ -91,12 +91,18 @@ def _pod(copy: SetCopy, ordinal: int, usable: frozenset[int]) -> PodView:
         ordinal=ordinal,
         name=pod.key.name if pod else f"{copy.settings.workload}-{ordinal}",
         node=pod.node if pod else "",
-        zone=copy.zones.get(ordinal, ""),
+        zone=_zone(copy, pod),
         stage=stage,
         why=why,
         held=held,
         free=max(0, copy.settings.capacity - held) if stage is PodStage.USABLE else 0,
     )
+
+
+def _zone(copy: SetCopy, pod: HostPod | None) -> str:
+    """The zone of a pod's node, whether or not the set minds zones."""
+    node = copy.nodes.get(pod.node) if pod else None
+    return node.zone if node else ""
 
 
 def stage_of(copy: SetCopy, ordinal: int, usable: frozenset[int]) -> tuple[PodStage, str]:

@@ -35,7 +35,12 @@ class VPodCallers:
             return
         access = await self._review(bearer_token(request), namespace, verb)
         if access.verdict is not Verdict.ALLOWED:
-            raise BadRequest(access.text, status=STATUS[access.verdict])
+            text = access.text
+            if access.verdict is Verdict.FORBIDDEN and not namespace:
+                text = (
+                    f"{access.user} may not {verb} {_RESOURCE}.{_GROUP} in all namespaces; ?namespace=NAME asks for one"
+                )
+            raise BadRequest(text, status=STATUS[access.verdict])
 
     async def _review(self, token: str, namespace: str, verb: str) -> Access:
         reviewer = self._reviewer

@@ -141,6 +141,23 @@ def test_another_policy_runs_its_own_code() -> None:
     assert told(planned(world, vpods=grown, settings={"policy": "head"}))[0][2] == 0
 
 
+def test_a_move_that_overlaps_is_one_move() -> None:
+    plan = planned(small(overlap_seconds=30, unready_seconds=60), closed_pods=["1"])
+    assert plan.moves == {"closed pod": 3}
+    assert (plan.grown, plan.given_up) == (0, 0)
+    assert {step.at for step in plan.steps} == {30.0}
+    assert plan.held_after.keys() == {0, 2}
+
+
+def test_a_set_that_can_never_be_drained_is_at_rest() -> None:
+    world = World(replicas=2, capacity=10, scales=True)
+    world.want("a", 4)
+    world.settle()
+    world.change(0, closed=True)
+    world.settle()
+    assert planned(world, vpods=wants(a=3)).seconds < 3600
+
+
 def test_steps_are_bounded_and_counted() -> None:
     planning = Planning(taken(small()), Changes(vpods=wants(a=10, b=20)))
     for _ in planning.run():
@@ -192,6 +209,9 @@ def test_a_server_that_does_not_lead_can_plan() -> None:
         ({"vpods": [VPodChange(vpod="c")]}, "vpods.0.vpod", "ns/c is not a vpod of ns/fleet"),
         ({"vpods": [VPodChange(vpod="a"), VPodChange(vpod="ns/a")]}, "vpods.1.vpod", "stands here twice"),
         ({"vpods": wants(**{"x/y/z": 1})}, "vpods.0.vpod", "expected NAME or NAMESPACE/NAME"),
+        ({"settings": {"policy": "even"}}, "policy", "none named 'even'"),
+        ({"settings": {"policy_settings": {"x": 1}}}, "policy_settings", "x"),
+        ({"settings": {"min_replicas": 200}}, "max_replicas", "expected at least min_replicas"),
         ({"replicas": -1}, "replicas", "expected a number from 0"),
         ({"lost_pods": ["ss-0", "ss-3"]}, "lost_pods.1", "of ss-0 to ss-2"),
         ({"closed_pods": ["other-1"]}, "closed_pods.0", "other-1 is not a pod of ns/fleet"),
