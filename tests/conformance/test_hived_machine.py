@@ -1,18 +1,12 @@
 """A slice of the random runs; `python -m tests.conformance.hived_long` makes long ones."""
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from tests.conformance.hived_machine import HivedMachine
+from tests.support.examples import few
 
-FEW = settings(
-    max_examples=10,
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+FEW = few(10, 40)
 
 
 class TestHived(HivedMachine.TestCase):

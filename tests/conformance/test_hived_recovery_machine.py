@@ -1,18 +1,12 @@
 """A slice of the random runs in which quota is lost and the server is restarted again and again."""
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from tests.conformance.hived_recovery_machine import RecoveryMachine
+from tests.support.examples import few
 
-FEW = settings(
-    max_examples=12,
-    stateful_step_count=30,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+FEW = few(12, 30)
 
 
 class TestRecovery(RecoveryMachine.TestCase):

@@ -10,7 +10,7 @@ on an idle pod.
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
 from extender.claims.codes import ClaimCode
 from extender.claims.events import MembersSeen, NodeSeen
@@ -19,20 +19,18 @@ from extender.claims.writes import names
 from extender.claims.writes.create import CreatePod
 from extender.claims.writes.take import TakePod
 from extender.core.outcomes import Outcome, OutcomeKind
+from tests.support.engine.in_flight import FAILURES, InFlightRules
+from tests.support.examples import few
 from tests.unit.claims.test_creating import TEMPLATE
 from tests.unit.claims.world import Sent, World
 
-FAILURES = [
-    Outcome(OutcomeKind.THROTTLED, "too many requests", retry_after=1.0),
-    Outcome(OutcomeKind.UNKNOWN, "time-out"),
-    Outcome(OutcomeKind.LOST, "conflict"),
-    Outcome(OutcomeKind.REJECTED, "forbidden"),
-]
 NODES = ["n1", "n2", "n3"]
 TENANTS = ["", "a", "b"]
 
 
-class ClaimsMachine(RuleBasedStateMachine):
+class ClaimsMachine(InFlightRules):
+    failures = (*FAILURES, Outcome(OutcomeKind.LOST, "conflict"))
+
     def __init__(self):
         super().__init__()
         self.requests = 0
@@ -157,39 +155,16 @@ class ClaimsMachine(RuleBasedStateMachine):
 
     # -- the API server
 
-    @precondition(lambda self: self.world.sent)
-    @rule(data=st.data(), ending=st.sampled_from(["right", "right", "arrives", "answer lost", "never arrives", "late"]))
-    def carry_out(self, data, ending):
-        sent = self.world.sent[data.draw(st.integers(0, len(self.world.sent) - 1))]
-        if ending in ("right", "arrives", "answer lost") and sent.outcome is None:
-            self.world.arrive(sent)
-        if ending == "right":
-            self.world.answer(sent)
-        elif ending == "answer lost":
-            self.world.answer(sent, FAILURES[1])
-        elif ending != "arrives" and sent.outcome is None:
-            failure = FAILURES[1] if ending == "late" else data.draw(st.sampled_from(FAILURES))
-            self.world.answer(sent, failure)
-            if ending == "late" and not sent.command.is_read:
-                self.world.late.append(Sent(sent.command))
+    @property
+    def late(self):
+        return self.world.late
 
-    @precondition(lambda self: self.world.late)
-    @rule()
-    def late_write_arrives(self):
-        self.world.arrive(self.world.late.pop(0))
-
-    @rule(number=st.integers(1, 4))
-    def observe(self, number):
-        self.world.observe(number)
+    def may_be_late(self, sent):
+        return not sent.command.is_read
 
     @rule()
     def the_watch_breaks(self):
         self.world.relist()
-
-    @precondition(lambda self: self.world.watch)
-    @rule()
-    def an_event_is_doubled(self):
-        self.world.tell(self.world.watch[0])
 
     # -- the cluster
 
@@ -319,9 +294,7 @@ def theirs(pod, uid):
     pod["metadata"].setdefault("annotations", {})[names.CLAIM_ANNOTATION] = mark
 
 
-QUICK = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+QUICK = few(60, 40)
 
 TestClaims = ClaimsMachine.TestCase
 TestClaims.settings = QUICK

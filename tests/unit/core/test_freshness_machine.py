@@ -1,11 +1,11 @@
 """Records of one resource in any order: which of them are late, by an oracle that keeps all that was ever told."""
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from extender.core.freshness import ShownVersions, remember
+from tests.support.examples import few
 
 NAMES = ["a", "b"]
 UIDS = ["u1", "u2", "u3", "u4"]
@@ -104,9 +104,7 @@ class ShownMachine(RuleBasedStateMachine):
 
 
 TestShownMachine = ShownMachine.TestCase
-TestShownMachine.settings = settings(
-    max_examples=80, stateful_step_count=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+TestShownMachine.settings = few(80, 30)
 
 
 def test_the_keys_used_last_are_remembered():

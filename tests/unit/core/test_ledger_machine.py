@@ -3,11 +3,11 @@
 import math
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from extender.core.ledger import HoldState, Ledger, Taken
+from tests.support.examples import few
 
 KEYS = ["a", "b", "c", "d"]
 TIMED = (HoldState.HELD, HoldState.COMMITTED)
@@ -197,6 +197,4 @@ def vars_of(hold):
 
 
 TestLedgerMachine = LedgerMachine.TestCase
-TestLedgerMachine.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+TestLedgerMachine.settings = few(80, 40)

@@ -5,11 +5,11 @@ touched since is read off the history.
 """
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from extender.core.wait_index import WaitIndex
+from tests.support.examples import few
 
 KEYS = ["k1", "k2", "k3", "k4", "k5"]
 WAITERS = ["w1", "w2", "w3"]
@@ -97,9 +97,7 @@ class ForgetfulWakeMachine(WakeMachine):
         assert self.touched_since(keys, look) or len(distinct) >= self.remembered
 
 
-_SETTINGS = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+_SETTINGS = few(100, 40)
 TestWakeMachine = WakeMachine.TestCase
 TestWakeMachine.settings = _SETTINGS
 TestForgetfulWakeMachine = ForgetfulWakeMachine.TestCase

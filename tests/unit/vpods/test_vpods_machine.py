@@ -8,23 +8,19 @@ even as can be; and a server that starts anew changes nothing.
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
 from algorithm.placements import balanced
-from extender.core.outcomes import Outcome, OutcomeKind
 from extender.vpods.events import TermBegun
 from extender.vpods.writes.placements import WritePlacements
-from tests.unit.vpods.world import SET, Sent, World
+from tests.support.engine.in_flight import TIMED_OUT, InFlightRules
+from tests.support.examples import few
+from tests.unit.vpods.world import SET, World
 
-FAILURES = [
-    Outcome(OutcomeKind.THROTTLED, "too many requests", retry_after=1.0),
-    Outcome(OutcomeKind.UNKNOWN, "time-out"),
-    Outcome(OutcomeKind.REJECTED, "forbidden"),
-]
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 
 
-class VPodsMachine(RuleBasedStateMachine):
+class VPodsMachine(InFlightRules):
     @initialize(
         replicas=st.integers(0, 4),
         capacity=st.integers(1, 6),
@@ -62,35 +58,8 @@ class VPodsMachine(RuleBasedStateMachine):
 
     # -- the API server
 
-    @precondition(lambda self: self.world.sent)
-    @rule(data=st.data(), ending=st.sampled_from(["right", "right", "arrives", "answer lost", "never", "late"]))
-    def carry_out(self, data, ending):
-        sent = self.world.sent[data.draw(st.integers(0, len(self.world.sent) - 1))]
-        if ending in ("right", "arrives", "answer lost") and sent.outcome is None:
-            self.world.arrive(sent)
-        if ending == "right":
-            self.world.answer(sent)
-        elif ending == "answer lost":
-            self.world.answer(sent, FAILURES[1])
-        elif ending != "arrives" and sent.outcome is None:
-            failure = FAILURES[1] if ending == "late" else data.draw(st.sampled_from(FAILURES))
-            self.world.answer(sent, failure)
-            if ending == "late" and isinstance(sent.command, WritePlacements):
-                self.late.append(Sent(sent.command))
-
-    @precondition(lambda self: self.late)
-    @rule()
-    def a_late_write_arrives(self):
-        self.world.arrive(self.late.pop(0))
-
-    @rule(number=st.integers(1, 5))
-    def observe(self, number):
-        self.world.observe(number)
-
-    @precondition(lambda self: self.world.watch)
-    @rule()
-    def an_event_is_doubled(self):
-        self.world.tell(self.world.watch[0])
+    def may_be_late(self, sent):
+        return isinstance(sent.command, WritePlacements)
 
     # -- the cluster
 
@@ -130,7 +99,7 @@ class VPodsMachine(RuleBasedStateMachine):
     @rule(begins=st.booleans())
     def the_leader_changes(self, begins):
         for sent in list(self.world.sent):
-            self.world.answer(sent, FAILURES[1]) if sent.outcome is None else self.world.answer(sent)
+            self.world.answer(sent, TIMED_OUT) if sent.outcome is None else self.world.answer(sent)
         self.late.clear()
         self.world.demote()
         self.world.sent.clear()
@@ -187,9 +156,7 @@ class VPodsMachine(RuleBasedStateMachine):
 
 
 TestVPods = VPodsMachine.TestCase
-TestVPods.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+TestVPods.settings = few(60, 40)
 
 
 @pytest.mark.slow

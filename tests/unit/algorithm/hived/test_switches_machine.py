@@ -8,11 +8,12 @@ import random
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from tests.conformance.hived_machine import CONFIGS, HivedMachine, yaml_of
+from tests.support.examples import few
 from tests.support.hived.harness import HivedHarness, in_any_order, snapshot
 
 SCOPES = [[], ["virtualCluster"], ["namespace"], ["virtualCluster", "namespace"]]
@@ -121,14 +122,7 @@ def had_place(devices, place):
     return all((place.node, index) in devices for index in place.indices)
 
 
-FEW = settings(
-    max_examples=5,
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+FEW = few(5, 40)
 
 
 class TestSwitches(SwitchesMachine.TestCase):

@@ -6,11 +6,11 @@ import json
 from collections import Counter
 
 import msgspec
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Wait
+from tests.support.examples import few
 from tests.support.packing.harness import FILTERING, PREEMPTING, PackingHarness, member, node, pod, shown
 
 MINIMUMS = {"g": 2, "h": 3}
@@ -313,12 +313,5 @@ class PackingMachine(RuleBasedStateMachine):
         ]
 
 
-PackingMachine.TestCase.settings = settings(
-    max_examples=50,
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+PackingMachine.TestCase.settings = few(50, 40)
 TestPackingMachine = PackingMachine.TestCase

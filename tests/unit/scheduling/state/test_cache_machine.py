@@ -1,12 +1,13 @@
 """The cache against a naive oracle, and against an API server whose events come late, doubled, reordered or never."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from algorithm.model import Node, Pod
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.scheduling.state.cache import Cache, CacheError, PodState
+from tests.support.examples import few
 
 NODES = ["n0", "n1", "n2"]
 REMEMBERED = 4
@@ -190,9 +191,7 @@ class CacheMachine(RuleBasedStateMachine):
 
 
 TestCacheMachine = CacheMachine.TestCase
-TestCacheMachine.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+TestCacheMachine.settings = few(80, 40)
 
 
 # -- convergence -----------------------------------------------------------------------------------------------

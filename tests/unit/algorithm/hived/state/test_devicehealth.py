@@ -3,13 +3,13 @@
 import random
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from algorithm.hived.state.devicehealth import BadDevicesSettings, DeviceHealth
 from algorithm.interface import Bind, Preempt, Wait
 from algorithm.model import Node, Taint
+from tests.support.examples import few
 from tests.support.hived.claims import assert_everybody_is_granted
 from tests.support.hived.harness import (
     FILTERING,
@@ -404,11 +404,4 @@ class BadDevicesMachine(RuleBasedStateMachine):
 
 
 TestBadDevices = BadDevicesMachine.TestCase
-TestBadDevices.settings = settings(
-    max_examples=25,
-    stateful_step_count=30,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
+TestBadDevices.settings = few(25, 30)
