@@ -179,7 +179,7 @@ def lists(arena: Arena, lie: str, bound: str, seconds: float) -> str:
     return f"{times} pages, {sent:.0f} MiB sent; refused ({bound}), told in /readyz, in step again"
 
 
-@own("a list of pods whose page does not end", limit="16 MiB a page, then fewer objects", quick=True)
+@own("a list of pods whose page does not end", limit="16 MiB a page, then fewer objects")
 def endless_list(arena: Arena) -> str:
     return lists(arena, "endless list", "size", seconds=1.0)
 
@@ -207,7 +207,7 @@ def watches(arena: Arena, lie: str, bound: str, seconds: float) -> str:
     return f"{times} watches, {sent:.0f} MiB sent; in step again"
 
 
-@own("a watch of line ends only, and then of one line that does not end", limit="4 MiB a line", quick=True)
+@own("a watch of line ends only, and then of one line that does not end", limit="4 MiB a line")
 def endless_line(arena: Arena) -> str:
     return watches(arena, "endless line", "size", seconds=2.0)
 

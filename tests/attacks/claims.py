@@ -54,7 +54,6 @@ def _pending(arena: Arena) -> int:
     "claims: bodies of 30,000 labels that are numbers, on 4 connections",
     limit="64 entries of an object, counted first",
     settings=_SETTINGS,
-    quick=True,
 )
 def wrong_labels(arena: Arena) -> str:
     _served(arena)
@@ -83,7 +82,6 @@ def heavy_queue(arena: Arena) -> str:
     "claims: labels that no pod has, as many as may wait, and an ordinary request",
     limit="16 of 64 requirements are kept for others; without one always",
     settings=_SETTINGS,
-    quick=True,
 )
 def junk_requirements(arena: Arena) -> str:
     _served(arena)

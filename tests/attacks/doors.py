@@ -105,7 +105,6 @@ def gets_in(arena: Arena) -> float:
     "TLS connections that send nothing, 5,000 a second",
     limit="no TLS object before the first byte; 256 that have not begun",
     scheme="https",
-    quick=True,
 )
 def silent_tls(arena: Arena) -> str:
     with flood(arena) as attacker:
