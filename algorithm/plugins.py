@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Protocol, TypeVar
 
 from algorithm.suggest import near
@@ -24,7 +24,11 @@ P = TypeVar("P", bound=Versioned)
 
 def available(group: str) -> dict[str, EntryPoint]:
     """The installed plug-ins of a group by name, not imported."""
-    return {point.name: point for point in sorted(entry_points(group=group), key=lambda p: p.name)}
+    return _by_name(entry_points(group=group))
+
+
+def _by_name(points: EntryPoints) -> dict[str, EntryPoint]:
+    return {point.name: point for point in sorted(points, key=lambda p: p.name)}
 
 
 def load(group: str, noun: str, name: str, kind: type[P], api_version: int) -> P:
@@ -32,11 +36,12 @@ def load(group: str, noun: str, name: str, kind: type[P], api_version: int) -> P
 
     `noun` is what messages call it. Raises PluginError.
     """
-    points = available(group)
+    found = entry_points(group=group)
+    points = _by_name(found)
     if name not in points:
         there = ", ".join(points) or "none"
         raise PluginError(f"no {noun} named {name!r} is installed; there are: {there}{near(name, points)}")
-    claims = sorted({point.value for point in entry_points(group=group, name=name)})
+    claims = sorted({point.value for point in found if point.name == name})
     if len(claims) > 1:
         raise PluginError(f"{noun} {name!r} is claimed twice: {', '.join(claims)}; uninstall one")
     try:

@@ -5,6 +5,7 @@ Names and meaning are those of k8s.io/kube-scheduler/extender/v1.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, Field, RootModel
@@ -102,10 +103,14 @@ _BODIES: dict[str, tuple[type[BaseModel], type[BaseModel], str, str]] = {
 }
 
 
+@cache
+def _schema(body: type[BaseModel]) -> dict[str, Any]:
+    return body.model_json_schema()
+
+
 def documented(verb: str, prefix: str) -> dict[str, Any]:
     """The arguments of `add_api_route` that describe a verb."""
     asked, answered, summary, description = _BODIES[verb]
-    schema = asked.model_json_schema()
     responses: dict[int, dict[str, Any]] = {200: {"model": answered}}
     if verb in ("prioritize", "preempt"):
         responses |= {status: {"model": ErrorBody} for status in (400, 413)}
@@ -114,5 +119,5 @@ def documented(verb: str, prefix: str) -> dict[str, Any]:
         "summary": summary,
         "description": description,
         "responses": responses,
-        "openapi_extra": {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}},
+        "openapi_extra": {"requestBody": {"required": True, "content": {JSON: {"schema": _schema(asked)}}}},
     }

@@ -9,6 +9,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import time
+from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -136,7 +138,7 @@ def ui_routes(runtime: Runtime | None, algorithm: str, pool: Pool, claims: Claim
     """The routes. `algorithm` is its configured name. The map is computed in `pool`. Without a runtime the page shows
     the pools of `claims`, and nothing else."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
-    served = {item.name: _file(item.name, item.read_bytes()) for item in (files(__package__) / "static").iterdir()}
+    served = _files()
     increments = Increments(_Reader(runtime, algorithm, claims).pieces)
 
     @router.get("/ui", summary="The cluster, or its pools, as a picture, for a browser", response_class=Response)
@@ -234,6 +236,12 @@ def _head(algorithm: str, found: Readiness, silent: float) -> bytes:
 def _elements(array: list[bytes]) -> list[bytes]:
     """The elements of a JSON array one by one: each has `[` or `,` in front, and `]` comes last."""
     return [piece[1:] for piece in array[:-1]]
+
+
+@cache
+def _files() -> Mapping[str, _File]:
+    """The files of the page by name."""
+    return {item.name: _file(item.name, item.read_bytes()) for item in (files(__package__) / "static").iterdir()}
 
 
 def _file(name: str, body: bytes) -> _File:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from tests.conformance.claims_adversary.ledger import ASK
+from tests.support.http.plain import plain_client
 
 Object = dict[str, Any]
 
@@ -63,7 +64,7 @@ class Callers:
 
     def __init__(self, urls: list[str]) -> None:
         self.urls = urls
-        self.http = httpx.Client(timeout=40, limits=httpx.Limits(max_connections=None, max_keepalive_connections=8))
+        self.http = plain_client(timeout=40, limits=httpx.Limits(max_connections=None, max_keepalive_connections=8))
         self.asks: list[Ask] = []
         #: When somebody first wanted this claim, or the claim with this key (pool, tenant, key), to end.
         self.released: dict[object, float] = {}

@@ -15,6 +15,7 @@ from tests.golden.deviations import DEVIATIONS
 from tests.golden.operations import SCENARIOS
 from tests.golden.record import ANSWERS
 from tests.golden.replay import Replay
+from tests.support.http.plain import plain_client
 
 ALL = {**SCENARIOS, **CUSTOM}
 RECORDED: dict[str, list[Any]] = json.loads(ANSWERS.read_text())["scenarios"]
@@ -25,7 +26,7 @@ def http() -> Iterator[httpx.Client]:
     # As the recorded server: no kubelets, no controllers.
     with (
         serve_in_thread(kubelet=False, controllers=False) as cluster,
-        httpx.Client(base_url=cluster.url, timeout=60) as client,
+        plain_client(base_url=cluster.url, timeout=60) as client,
     ):
         yield client
 

@@ -23,6 +23,7 @@ from tests.golden.calls.sequences import arranged, binds_follow, differences, me
 from tests.golden.calls.stage import Stage
 from tests.golden.calls.workloads import WORKLOADS
 from tests.golden.record_calls import CALLS, read
+from tests.support.http.plain import plain_client
 
 RECORDED: dict[str, Any] = read()["workloads"]
 _BINARY = os.environ.get("WAGGLE_KUBE_SCHEDULER", "")
@@ -38,7 +39,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture(scope="module")
 def http(cluster: EmbeddedCluster) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=cluster.url, timeout=60) as client:
+    with plain_client(base_url=cluster.url, timeout=60) as client:
         yield client
 
 

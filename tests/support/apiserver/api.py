@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from tests.support.apiserver.cluster_objects import binding, pod
+from tests.support.http.plain import plain_client
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -21,7 +22,7 @@ class Api:
     """Requests as curl would make them; paths are relative to the namespace unless they begin with a slash."""
 
     def __init__(self, url: str, namespace: str = "default") -> None:
-        self.http = httpx.Client(base_url=url, timeout=30)
+        self.http = plain_client(base_url=url, timeout=30)
         self.namespace = namespace
 
     def path(self, path: str, group: str = "api/v1") -> str:

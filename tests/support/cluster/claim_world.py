@@ -28,6 +28,7 @@ from extender.settings import Settings
 from extender.web.app import create_app
 from extender.web.http.server import ServerHandle, serve_in_thread
 from tests.support.apiserver.api import Api, eventually
+from tests.support.http.plain import plain_client
 
 QUICK = Timing(shortest_watch=650, longest_watch=699, backoff=BackoffSettings(shortest=0.05, longest=0.2))
 Object = dict[str, Any]
@@ -42,7 +43,7 @@ class Server:
     http: httpx.Client = field(init=False)
 
     def __post_init__(self) -> None:
-        self.http = httpx.Client(base_url=self.handle.url, timeout=30)
+        self.http = plain_client(base_url=self.handle.url, timeout=30)
 
     @property
     def claims(self) -> ClaimService:

@@ -20,6 +20,7 @@ from extender.web.http.server import serve_in_thread
 from extender.web.lazy import LazyApp
 from extender.web.parts import Parts
 from tests.support.http.fixed_runtime import FixedRuntime, capture
+from tests.support.http.plain import plain_client
 
 SETTINGS = Settings(server=ServerSettings(port=0))
 PROBES = ("/livez", "/readyz", "/readyz/informed")
@@ -60,7 +61,7 @@ def maker(runtime: FixedRuntime) -> Iterator[Maker]:
 def serving(maker: Maker) -> Iterator[httpx.Client]:
     with (
         serve_in_thread(LazyApp(maker.parts, maker), SETTINGS) as server,
-        httpx.Client(base_url=server.url, timeout=10) as client,
+        plain_client(base_url=server.url, timeout=10) as client,
     ):
         try:
             yield client
