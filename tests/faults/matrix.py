@@ -58,13 +58,15 @@ def shuffled(seed: int) -> list[Pair]:
     return random.Random(seed).sample(pairs(), len(pairs()))
 
 
-def slice_of(seed: int, size: int) -> list[Pair]:
-    """Some pairs, so that every operation and every fault is among them, and `size` of them at least."""
-    chosen, operations, faults = [], set(), set()
-    for pair in shuffled(seed):
-        if pair.operation.name not in operations or pair.fault.name not in faults:
-            chosen.append(pair)
-            operations.add(pair.operation.name)
-            faults.add(pair.fault.name)
-    rest = [pair for pair in shuffled(seed) if pair not in chosen]
-    return chosen + rest[: max(0, size - len(chosen))]
+def slice_of(seed: int) -> list[Pair]:
+    """Few pairs, so that every operation and every fault is among them."""
+    chosen: list[Pair] = []
+    operations: set[str] = set()
+    faults: set[str] = set()
+    for needs in (all, any):  # pairs with a new operation and a new fault first: so there are fewer
+        for pair in shuffled(seed):
+            if needs((pair.operation.name not in operations, pair.fault.name not in faults)):
+                chosen.append(pair)
+                operations.add(pair.operation.name)
+                faults.add(pair.fault.name)
+    return chosen

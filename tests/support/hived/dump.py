@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -11,6 +12,7 @@ from algorithm.hived.state.cluster import HivedCluster
 
 #: What a trial leaves behind on purpose (see `journal.py`), and what only caches something.
 LEFT_BEHIND = {"version", "written"}
+_SCALARS = {type(None), str, int, bool, float, bytes}
 
 
 def dump(hive: HivedCluster, *, lists: bool = False) -> list[Any]:
@@ -20,7 +22,7 @@ def dump(hive: HivedCluster, *, lists: bool = False) -> list[Any]:
     skipped = (Journal,) if lists else (Journal, NodeList)
 
     def seen(thing: Any) -> Any:
-        if thing is None or isinstance(thing, (str, int, float, bytes)):
+        if type(thing) in _SCALARS or isinstance(thing, (str, int, float, bytes)):
             return thing
         if isinstance(thing, skipped) or callable(thing):
             return type(thing).__name__
@@ -42,7 +44,7 @@ def _is_value(thing: Any) -> bool:
     """Whether it is equal to others, and not an object by itself."""
     if isinstance(thing, (tuple, frozenset)):
         return all(map(_is_value, thing))
-    return thing is None or isinstance(thing, (str, int, float, bytes))
+    return type(thing) in _SCALARS or isinstance(thing, (str, int, float, bytes))
 
 
 def _parts(thing: Any) -> list[tuple[Any, ...]]:
@@ -57,9 +59,13 @@ def _parts(thing: Any) -> list[tuple[Any, ...]]:
         return [(each,) for each in sorted(thing)]
     if isinstance(thing, (list, tuple)):
         return [(each,) for each in thing]
-    slots = (name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ()))
-    names = [*slots, *getattr(thing, "__dict__", ())]
+    names = [*_slots(type(thing)), *getattr(thing, "__dict__", ())]
     return [(name, _value(name, getattr(thing, name))) for name in names if name not in LEFT_BEHIND]
+
+
+@cache
+def _slots(kind: type) -> tuple[str, ...]:
+    return tuple(name for each in kind.__mro__ for name in getattr(each, "__slots__", ()))
 
 
 def _comparable(key: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -21,23 +21,36 @@ def changeable(root: Any) -> dict[int, Any]:
     rest = [root]
     while rest:
         thing = rest.pop()
-        if isinstance(thing, _ATOMS) or type(thing) in _UNCHANGING or id(thing) in found:
-            continue
-        found[id(thing)] = thing
-        rest += _inside(thing)
+        if id(thing) not in found and not _is_fixed(type(thing)):
+            found[id(thing)] = thing
+            rest += _inside(thing)
     return {key: thing for key, thing in found.items() if not isinstance(thing, tuple)}
 
 
-def _inside(thing: Any) -> Iterator[Any]:
+@cache
+def _is_fixed(kind: type) -> bool:
+    """Whether objects of this type never change."""
+    return issubclass(kind, _ATOMS) or kind in _UNCHANGING
+
+
+@cache
+def _slots(kind: type) -> tuple[str, ...]:
+    return tuple(filter(_counts, (name for each in kind.__mro__ for name in each.__dict__.get("__slots__", ()))))
+
+
+def _counts(name: str) -> bool:
+    return name not in REPLACED and not name.startswith("_copy")
+
+
+def _inside(thing: Any) -> list[Any]:
+    inside = [getattr(thing, name, None) for name in _slots(type(thing))]
+    inside += [value for name, value in getattr(thing, "__dict__", {}).items() if _counts(name)]
     if isinstance(thing, dict):
-        yield from thing
-        yield from thing.values()
+        inside += thing
+        inside += thing.values()
     elif isinstance(thing, (list, tuple, set)):
-        yield from thing
-    names = (name for kind in type(thing).__mro__ for name in kind.__dict__.get("__slots__", ()))
-    for name in (*names, *getattr(thing, "__dict__", ())):
-        if name not in REPLACED and not name.startswith("_copy") and hasattr(thing, name):
-            yield getattr(thing, name)
+        inside += thing
+    return inside
 
 
 def shared(one: Any, other: Any) -> list[Any]:
