@@ -34,6 +34,8 @@ PATIENCE = 90.0
 WAGGLES_RIGHTS = HERE.parents[1] / "manifests" / "base" / "rbac.yaml"
 #: The same for claims that are served by a Deployment of their own.
 CLAIMS_RIGHTS = HERE.parents[1] / "manifests" / "claims" / "rbac.yaml"
+#: And for vpods.
+VPODS_RIGHTS = HERE / "controlplane" / "vpods-rbac.yaml"
 WAGGLES_NAMESPACE = "waggle-system"
 #: Who is who: common name and groups of each client certificate.
 USERS = {
@@ -41,6 +43,7 @@ USERS = {
     "kube-scheduler": ("system:kube-scheduler", ()),
     "waggle": (f"system:serviceaccount:{WAGGLES_NAMESPACE}:waggle", ("system:serviceaccounts",)),
     "waggle-claims": (f"system:serviceaccount:{WAGGLES_NAMESPACE}:waggle-claims", ("system:serviceaccounts",)),
+    "waggle-vpods": (f"system:serviceaccount:{WAGGLES_NAMESPACE}:waggle-vpods", ("system:serviceaccounts",)),
 }
 
 
@@ -274,7 +277,7 @@ class ControlPlane:
 
     def _apply_rights(self, admin: httpx.Client) -> None:
         self._apply(admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WAGGLES_NAMESPACE}})
-        for path in (WAGGLES_RIGHTS, CLAIMS_RIGHTS):
+        for path in (WAGGLES_RIGHTS, CLAIMS_RIGHTS, VPODS_RIGHTS):
             for item in yaml.safe_load_all(path.read_text(encoding="utf-8")):
                 self._apply(admin, item)
 
