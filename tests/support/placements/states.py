@@ -59,6 +59,8 @@ def question(state: SetState, vpod: VPodState) -> Question:
         held = sum(each.committed.get(ordinal, 0) for each in state.vpods.values())
         over = held - state.capacity
         most = mine - -(-over * mine // held) if over > 0 else mine - over
+        if vpod.max_per_pod:
+            most = min(most, vpod.max_per_pod)
         room.append(min(most, mine) if ordinal in state.resting else most)
     elsewhere = sum(number for ordinal, number in vpod.committed.items() if not state.is_usable(ordinal))
     return Question(vpod.wanted, vpod.spread, has, room, [zones.get(o, "") for o in usable], elsewhere)
@@ -93,6 +95,7 @@ def random_state(chance: Random, *, pods: int, wanted: int, capacity: int) -> tu
         chance.choice([sum(mine.values()), chance.randint(0, wanted)]),
         {o: count for o, count in mine.items() if count},
         spread=chance.choice([0, 0, 0, chance.randint(0, pods)]),
+        max_per_pod=chance.choice([0, 0, 0, chance.randint(1, 5)]),
     )
     state.validate()
     return state, vpod

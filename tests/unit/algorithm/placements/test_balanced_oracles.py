@@ -1,7 +1,7 @@
 """`balanced` against the best placement there is, of random sets: found by trying all, or by a flow of least cost.
 
-Pods of these sets cannot be used, rest, hold too much, or are in up to four zones; vpods want distinct pods. Some
-hundred sets of each kind in `make test`, ten thousand in the slow run.
+Pods of these sets cannot be used, rest, hold too much, or are in up to four zones; vpods want distinct pods, and
+at most so many vreplicas on each. Some hundred sets of each kind in `make test`, ten thousand in the slow run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check_rounds(state: SetState, vpod: VPodState, asked: Question, best: Rate, 
         assert made - before.forced == placement.moves <= most, (before, counts)
         assert sum(counts) == asked.placeable
         moved += made
-        state.put(vpod.key, vpod.wanted, placement.counts, spread=vpod.spread)
+        state.put(vpod.key, vpod.wanted, placement.counts, spread=vpod.spread, max_per_pod=vpod.max_per_pod)
         if not placement.postponed:
             break
     assert (*asked.rate(counts)[:-1], moved) == best, (asked, counts)
