@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 
 from algorithm.model import Pod
 from extender.core.commands import CommandSet
-from extender.scheduling.writes import binding, event, eviction, pod_read, preemption_mark, requeue
+from extender.core.kube_events import Events
+from extender.scheduling.writes import binding, eviction, pod_read, preemption_mark, requeue
 from extender.scheduling.writes.binding import BindFinished, WriteBinding
 from extender.scheduling.writes.event import RecordEvent
 from extender.scheduling.writes.eviction import Evict, EvictFinished
@@ -58,5 +59,5 @@ def pod_commands(decode: Callable[[bytes], Pod]) -> CommandSet[Report]:
     """Return all kinds of command, for one committer. `decode` makes the record of a pod that is read live."""
     return CommandSet(
         (*KINDS, pod_read.kind(decode)),
-        best_effort=(requeue.Requeues(), event.Events()),
+        best_effort=(requeue.Requeues(), Events(RecordEvent)),
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from extender.core.kube_events import COUNTED, CREATED, SUPPRESSED
 from extender.kube.client.bounds import Refusals
 from extender.kube.informers.decisions import Decisions
 from extender.kube.informers.reflector import Reflector
 from extender.kube.writes.committer import Committer
-from extender.scheduling.writes.event import COUNTED, CREATED, SUPPRESSED
 from extender.server.views import Metric
 
 

@@ -41,6 +41,7 @@ class Cluster:
         state = self._state
         old = dict(state.sets)
         state.sets.clear()
+        state.refused = dict(event.refused)
         state.by_workload.clear()
         for settings in sorted(event.sets, key=lambda each: each.key):
             self._add(settings, old.get(settings.key))

@@ -54,6 +54,8 @@ class Deciding:
             return
         if key in self._state.sets:
             reason, message = Reason.NOT_ALLOWED, f"{key} does not admit namespace {record.key.namespace}"
+        elif why := self._state.refused.get(key):
+            reason, message = Reason.SET_NOT_SERVED, f"{key} is not served: {why}"
         else:
             reason, message = Reason.UNKNOWN_SET, f"there is no VPodSet {key}"
         self._writing.write(tracked, record.placements, reason, f"spec.set: {message}")

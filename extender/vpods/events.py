@@ -14,9 +14,10 @@ from extender.vpods.writes.read import ReadVPod, VPodRead
 
 
 class SetsConfigured(msgspec.Struct, frozen=True):
-    """All sets there are, from now on."""
+    """All sets there are, from now on. `refused`: those that are not served, and why."""
 
     sets: tuple[SetSettings, ...]
+    refused: tuple[tuple[ObjectKey, str], ...] = ()
 
 
 class WorkloadSeen(msgspec.Struct, frozen=True, gc=False):

@@ -168,6 +168,7 @@ class Reason(StrEnum):
     """Why a vpod is as it is: the reason of its condition. One at a time, the first that applies."""
 
     UNKNOWN_SET = "UnknownSet"
+    SET_NOT_SERVED = "SetNotServed"
     NOT_ALLOWED = "NotAllowed"
     NO_STATEFUL_SET = "NoStatefulSet"
     BAD_NUMBER = "BadNumber"

@@ -78,6 +78,8 @@ class EngineState:
         self.term: int | None = None
         self.is_synced = False
         self.sets: dict[ObjectKey, HostedSet] = {}
+        #: Sets that are not served, and why.
+        self.refused: dict[ObjectKey, str] = {}
         self.vpods: dict[VPodKey, Tracked] = {}
         self.by_name: dict[str, Tracked] = {}
         self.shown: ShownVersions[VPodKey] = ShownVersions(gone=GONE, ignored=0)

@@ -1,27 +1,94 @@
-"""The metrics of vpods."""
+"""The metrics of vpods, with the nouns of Knative's: expected and ready replicas, scheduled and pending vreplicas."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from extender.core.commands import CommandKind
+from extender.core.kube_events import COUNTED, CREATED, SUPPRESSED
 from extender.core.outcomes import OutcomeKind
 from extender.kube.writes.committer import Committer
+from extender.server.loop import LoopBusy
 from extender.server.views import Metric
 from extender.server.vpods.informers import Informers
+from extender.server.vpods.runtime import VPodRuntime
+from extender.server.vpods.set_status import numbers
+from extender.vpods.engine import VPodEngine
 
+#: Seconds that a scrape waits for the engine.
+_PATIENCE = 1.0
 _Samples = list[tuple[dict[str, str], float]]
+#: The gauges of each set: metric, help, and the name of the number.
+_SET_GAUGES = (
+    ("waggle_vpods_expected_replicas", "Pods that the StatefulSet of the set should have.", "replicas"),
+    ("waggle_vpods_ready_replicas", "Pods of the set that can host vreplicas now.", "usable"),
+    ("waggle_vpods_scheduled_vreplicas", "Vreplicas that have a pod.", "placed"),
+    ("waggle_vpods_pending_vreplicas", "Vreplicas that are wanted and have no pod.", "pending"),
+    ("waggle_vpods_free_vreplicas", "How many more vreplicas the usable pods can take.", "free"),
+    ("waggle_vpods_draining_replicas", "Pods that vreplicas leave, because the set is to shrink.", "draining"),
+)
+
+
+def engine_metrics(runtime: VPodRuntime) -> list[Metric]:
+    """Return the metrics of the engine. While it hangs, they say that alone."""
+    found = runtime.watchdog.metrics()
+    with suppress(LoopBusy):
+        found += runtime.look(_read, _PATIENCE)
+    return found
+
+
+def _read(engine: VPodEngine, _now: float) -> list[Metric]:
+    gauges: dict[str, _Samples] = {name: [] for name, _, _ in _SET_GAUGES}
+    for key, hosted in engine.sets.items():
+        labels, found = {"namespace": key.namespace, "set": key.name}, numbers(hosted)
+        for name, _, field in _SET_GAUGES:
+            gauges[name].append((labels, float(getattr(found, field))))
+    reasons: Counter[str] = Counter()
+    problems = 0
+    for tracked in engine.vpods.values():
+        reasons[tracked.reason.value] += 1
+        problems += bool(tracked.problems)
+    return [
+        *(Metric(name, "gauge", text, gauges[name]) for name, text, _ in _SET_GAUGES),
+        Metric(
+            "waggle_vpods_vpods",
+            "gauge",
+            "VPods of this server, by the reason of their condition.",
+            [({"reason": reason}, float(number)) for reason, number in sorted(reasons.items())],
+        ),
+        Metric(
+            "waggle_vpods_bad_placements",
+            "gauge",
+            "VPods whose status has placements that cannot be: of foreign, malformed or doubled pods, or no numbers.",
+            [({}, float(problems))],
+        ),
+        Metric(
+            "waggle_vpods_foreign_scales_total",
+            "counter",
+            "Times that somebody else changed the replicas of a set that Waggle scales.",
+            [({}, float(engine.state.foreign_scales))],
+        ),
+        Metric(
+            "waggle_vpods_policy_faults",
+            "gauge",
+            "Sets whose policy cannot be used, or failed.",
+            [({}, float(sum(bool(hosted.policy_fault) for hosted in engine.sets.values())))],
+        ),
+    ]
 
 
 def write_metrics(committer: Committer[Any], kinds: Sequence[CommandKind[Any, Any, Any]]) -> list[Metric]:
     """Return how the writes of vpods ended."""
-    known = committer.stats.outcomes
+    stats = committer.stats
     samples: _Samples = [
-        ({"write": command, "outcome": outcome.value}, float(known.get(f"{command} {outcome.value}", 0)))
+        ({"write": command, "outcome": outcome.value}, float(stats.outcomes.get(f"{command} {outcome.value}", 0)))
         for command in sorted(each.command.__name__ for each in kinds)
         for outcome in OutcomeKind
     ]
+    results = (("created", CREATED), ("counted", COUNTED), ("suppressed", SUPPRESSED))
     return [
         Metric("waggle_vpods_writes_total", "counter", "Writes and reads of vpods, by outcome.", samples),
         Metric(
@@ -29,6 +96,12 @@ def write_metrics(committer: Committer[Any], kinds: Sequence[CommandKind[Any, An
             "gauge",
             "Writes and reads of vpods in flight.",
             [({}, float(committer.gate.throttle.in_flight))],
+        ),
+        Metric(
+            "waggle_vpods_events_total",
+            "counter",
+            "Happenings written as new Events, by higher counts of known ones, or not since there were too many.",
+            [({"result": result}, float(stats.hints.counts[count])) for result, count in results],
         ),
     ]
 
@@ -47,5 +120,11 @@ def informer_metrics(informers: Informers) -> list[Metric]:
             "gauge",
             "Seconds since the API server last sent anything about a resource.",
             [({"resource": each.name}, each.last_contact_age()) for each in informers.all],
+        ),
+        Metric(
+            "waggle_vpods_undecodable_total",
+            "counter",
+            "Objects that could not be read, and were left out.",
+            [({"resource": each.name}, float(each.stats.decode_errors)) for each in informers.all],
         ),
     ]

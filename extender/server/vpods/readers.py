@@ -74,6 +74,8 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     resource_version: str
     key: str
     record: Any
+    #: The kind of the object, "" if it does not say.
+    kind: str = ""
 
 
 def read_pod(raw: bytes | msgspec.Raw) -> Seen:
@@ -147,9 +149,10 @@ def vpods_of(sources: Sequence[VPodSource]) -> Resource[Seen]:
 
     def read(raw: bytes | msgspec.Raw) -> Seen:
         body = bytes(raw)
-        meta = _decoded(_METADATA, body).metadata
+        named = _decoded(_METADATA, body)
+        meta = named.metadata
         vpods = tuple(vpod for source in sources if (vpod := decode_vpod(body, source)) is not None)
-        return Seen(meta.uid, meta.resource_version, f"{meta.namespace}/{meta.name}", vpods)
+        return Seen(meta.uid, meta.resource_version, f"{meta.namespace}/{meta.name}", vpods, named.kind)
 
     return Resource(
         first.resource, read, lambda seen: seen.key, group=first.group, version=first.version, weigh=_weigh_vpods
@@ -158,6 +161,7 @@ def vpods_of(sources: Sequence[VPodSource]) -> Resource[Seen]:
 
 class _Named(msgspec.Struct):
     metadata: _Metadata
+    kind: str = ""
 
 
 _METADATA = msgspec.json.Decoder(_Named)

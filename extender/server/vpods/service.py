@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import structlog
-
 from algorithm.model import Node
 from algorithm.placements import registry
 from algorithm.placements.policy import PolicyError
@@ -35,7 +33,8 @@ from extender.server.terms import EngineTerms
 from extender.server.views import Metric, Readiness
 from extender.server.vpods import set_objects
 from extender.server.vpods.informers import Informers
-from extender.server.vpods.metrics import informer_metrics, write_metrics
+from extender.server.vpods.metrics import engine_metrics, informer_metrics, write_metrics
+from extender.server.vpods.notices import NoticeBoard, events
 from extender.server.vpods.readers import host_node
 from extender.server.vpods.runtime import VPodRuntime
 from extender.server.vpods.serving import ServedSets
@@ -55,8 +54,6 @@ from extender.vpods.events import (
 from extender.vpods.notices import Notice
 from extender.vpods.records import HostNode, SetSettings
 from extender.vpods.writes import kinds
-
-log = structlog.get_logger(__name__)
 
 #: Seconds for writes in flight to finish when the server stops.
 _LAST_WRITES = 5.0
@@ -91,7 +88,7 @@ class VPodService:
             leads.add(self.terms)
         self.leadership = leads
         fence = leads.remaining if leads is not None else no_fence
-        commands: CommandSet[_Report] = CommandSet(KINDS)
+        commands: CommandSet[_Report] = CommandSet(KINDS, (events(),))
         self._committer: Committer[_Report] = Committer(
             api, commands, report=self._report, most=settings.vpods.concurrent_writes, fence=fence
         )
@@ -128,18 +125,18 @@ class VPodService:
             relist_seconds=settings.cluster.compare_seconds,
             clock=clock,
         )
+        self._notices = NoticeBoard(
+            self._committer.submit,
+            kind_of=lambda source: self.sources.kinds.get(source, ""),
+            set_uid=self.sets.objects.uid,
+            sources=self.sources.sources,
+            look=self.runtime.look,
+        )
         self._is_stopped = False
         self.runtime.add_not_ready_reason(self._not_ready_reason)
         self.runtime.add_readiness_warning(self._readiness_warning)
 
     # -- life -----------------------------------------------------------------------------------------------------
-
-    def _carry_out(self, instruction: VPodInstruction) -> None:
-        if isinstance(instruction, Notice):
-            say = log.warning if instruction.is_warning else log.info
-            say(instruction.message, reason=instruction.reason, about=str(instruction.about))
-        else:
-            self._committer.submit(instruction)
 
     def start(self) -> None:
         """Start all threads. Return before the first lists are complete."""
@@ -231,6 +228,12 @@ class VPodService:
         if events:
             self.runtime.handle(*events)
 
+    def _carry_out(self, instruction: VPodInstruction) -> None:
+        if isinstance(instruction, Notice):
+            self._notices.show(instruction, self.runtime.term or 0)
+        else:
+            self._committer.submit(instruction)
+
     def _report(self, event: _Report) -> None:
         if isinstance(event, SetStatusWritten):
             self.sets.written(event)
@@ -266,7 +269,8 @@ class VPodService:
         """For a scrape."""
         own = self._own_leadership.metrics() if self._own_leadership is not None else []
         return [
-            *self.runtime.watchdog.metrics(),
+            *engine_metrics(self.runtime),
+            *self.sources.progress.metrics(),
             *write_metrics(self._committer, KINDS),
             *informer_metrics(self.informers),
             *own,

@@ -188,9 +188,15 @@ class ServedSets:
             self._informers.relist()  # in case a watch has lost an event
 
     def _serve(self) -> None:
-        """Tell the engine which sets are served, if that has changed."""
-        known = tuple(each for each in self.all if self.hosts.is_known(each.key.namespace))
-        served = SetsConfigured(known)
+        """Tell the engine which sets are served, and why others are not, if that has changed."""
+        known, refused = [], self.objects.refused()
+        for each in self.all:
+            namespace = each.key.namespace
+            if self.hosts.is_known(namespace):
+                known.append(each)
+            else:
+                refused[each.key] = f"the pods of namespace {namespace} are not known"
+        served = SetsConfigured(tuple(known), tuple(sorted(refused.items())))
         if served != self._served:
             self._served = served
             self._runtime.handle(served)

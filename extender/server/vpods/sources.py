@@ -10,48 +10,54 @@ from collections.abc import Callable, Iterable
 
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector
 from extender.server.vpods.informers import Informers
+from extender.server.vpods.progress import Progress
 from extender.server.vpods.readers import Seen, vpods_of
 from extender.vpods.events import VPodEvent, VPodGone, VPodSeen
-from extender.vpods.records import VPodKey, VPodRecord, VPodSource
+from extender.vpods.records import VPodRecord, VPodSource
 
 
 class _Resource:
     """One resource, and of which sources its objects are vpods."""
 
-    def __init__(self, handle: Callable[..., None]) -> None:
+    def __init__(self, handle: Callable[..., None], progress: Progress, kinds: dict[str, str]) -> None:
         self._handle = handle
+        self._progress = progress
+        self._kinds = kinds
         #: The vpods of each object that has any, by its UID. Only the informer's thread uses it.
-        self._vpods: dict[str, tuple[VPodKey, ...]] = {}
+        self._vpods: dict[str, tuple[VPodRecord, ...]] = {}
 
     def took(self, changes: list[Change[Seen]]) -> None:
         self._handle(*(event for change in changes for event in self._events(change)))
 
     def _events(self, change: Change[Seen]) -> Iterable[VPodEvent]:
-        seen, before = change.obj, self._vpods.get(change.obj.uid, ())
+        seen = change.obj
+        before = {each.key: each for each in self._vpods.pop(seen.uid, ())}
         vpods: tuple[VPodRecord, ...] = () if change.kind is ChangeKind.GONE else seen.record
-        now = tuple(each.key for each in vpods)
-        if now:
-            self._vpods[seen.uid] = now
-        else:
-            self._vpods.pop(seen.uid, None)
-        yield from (VPodGone(key, seen.uid, exists=change.kind is ChangeKind.SEEN) for key in before if key not in now)
+        if vpods:
+            self._vpods[seen.uid] = vpods
+        for vpod in vpods:
+            self._kinds[vpod.key.source] = seen.kind or self._kinds.get(vpod.key.source, "")
+            self._progress.seen(before.pop(vpod.key, None), vpod)
+        for key in before:
+            self._progress.gone(key)
+            yield VPodGone(key, seen.uid, exists=change.kind is ChangeKind.SEEN)
         yield from map(VPodSeen, vpods)
 
 
 class SourceInformers:
     """One informer for each resource of these sources. `handle` gets the events."""
 
-    def __init__(
-        self,
-        sources: Iterable[VPodSource],
-        informers: Informers,
-        handle: Callable[..., None],
-    ) -> None:
+    def __init__(self, sources: Iterable[VPodSource], informers: Informers, handle: Callable[..., None]) -> None:
+        self.sources = {each.name: each for each in sources}
+        #: The kinds of the objects, by the name of their source: known once there is one.
+        self.kinds: dict[str, str] = {}
+        self.progress = Progress()
         by_resource: dict[tuple[str, str, str], list[VPodSource]] = {}
-        for source in sources:
+        for source in self.sources.values():
             by_resource.setdefault((source.group, source.version, source.resource), []).append(source)
         self.all: tuple[Reflector[Seen], ...] = tuple(
-            informers.make(vpods_of(each), _Resource(handle).took) for each in by_resource.values()
+            informers.make(vpods_of(each), _Resource(handle, self.progress, self.kinds).took)
+            for each in by_resource.values()
         )
 
     def start(self) -> None:

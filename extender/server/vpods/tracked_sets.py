@@ -55,6 +55,7 @@ class SetObjects:
         self._tokens = itertools.count(1)
         self._tracked: dict[str, _Tracked] = {}
         self._writing: dict[int, _Tracked] = {}
+        self._uids: dict[ObjectKey, str] = {}
         #: Whether `sets` may return another result than before.
         self.is_stale = True
         self._trouble = ""
@@ -69,6 +70,7 @@ class SetObjects:
         tracked = self._tracked.get(obj.uid)
         if tracked is None:
             self._tracked[obj.uid] = _Tracked(obj)
+            self._uids[obj.key] = obj.uid
             self.is_stale = True
         elif not older(obj.resource_version, tracked.obj.resource_version):
             self.is_stale |= (obj.settings, obj.fault) != (tracked.obj.settings, tracked.obj.fault)
@@ -76,7 +78,11 @@ class SetObjects:
 
     def gone(self, uid: str) -> None:
         """Forget a VPodSet that was deleted."""
-        self.is_stale |= self._tracked.pop(uid, None) is not None
+        tracked = self._tracked.pop(uid, None)
+        if tracked is not None:
+            self.is_stale = True
+            if self._uids.get(tracked.obj.key) == uid:
+                del self._uids[tracked.obj.key]
 
     def sets(self) -> tuple[SetSettings, ...]:
         """Return the sets to serve, those of the configuration first."""
@@ -96,6 +102,10 @@ class SetObjects:
     def refused(self) -> dict[ObjectKey, str]:
         """Return the objects that are not served, and why."""
         return {each.obj.key: each.verdict.message for each in self._tracked.values() if each.verdict.settings is None}
+
+    def uid(self, key: ObjectKey) -> str:
+        """Return the UID of the object with this key; "" if there is none. Thread-safe."""
+        return self._uids.get(key, "")
 
     # -- status ---------------------------------------------------------------------------------------------------
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from algorithm.reasons import Code, reason
+from extender.core.kube_events import COUNTED, CREATED, SUPPRESSED
 from extender.kube.client.api import ApiServer
 from extender.kube.writes.committer import Committer
 from extender.scheduling.commands import RecordEvent, RequeuePod, WriteBinding
-from extender.scheduling.writes.event import COUNTED, CREATED, SUPPRESSED
 from tests.support.apiserver.scripted_server import (
     WAIT,
     Answer,

@@ -9,11 +9,12 @@ import pytest
 
 from algorithm.model import PodKey
 from algorithm.reasons import Code, Reason
+from extender.core import kube_events
 from extender.core.commands import Moment
 from extender.core.event_series import Series
 from extender.core.requests import Request
 from extender.scheduling.commands import Evict, ReadPod, RecordEvent, RecordPreemption, RequeuePod, WriteBinding
-from extender.scheduling.writes import binding, event, eviction, pod_read, preemption_mark, requeue
+from extender.scheduling.writes import binding, eviction, pod_read, preemption_mark, requeue
 
 NOW = datetime(2026, 11, 2, 10, 0, 0, 123456, tzinfo=UTC)
 
@@ -73,7 +74,7 @@ def test_a_nudge_is_a_merge_patch_of_one_annotation_with_the_uid_as_precondition
 
 
 def test_an_event_has_the_code_as_reason_and_the_text_as_message() -> None:
-    request = event.new_event(series(), instance="waggle-host")
+    request = kube_events.new_event(series(), instance="waggle-host")
     body = body_of(request)
     assert (request.method, request.path) == ("POST", "/api/v1/namespaces/ns/events")
     assert body["metadata"] == {"name": "p.17", "namespace": "ns"}
@@ -82,18 +83,18 @@ def test_an_event_has_the_code_as_reason_and_the_text_as_message() -> None:
     assert (body["source"], body["reportingInstance"]) == ({"component": "waggle"}, "waggle-host")
     assert body["firstTimestamp"] == "2026-11-02T10:00:00Z"
     assert (body["lastTimestamp"], body["count"]) == ("2026-11-02T10:02:00Z", 3)
-    assert body_of(event.new_event(series(warning=False), instance="x"))["type"] == "Normal"
+    assert body_of(kube_events.new_event(series(warning=False), instance="x"))["type"] == "Normal"
 
 
 def test_an_event_that_happens_again_is_a_patch_of_its_count_time_and_text() -> None:
-    request = event.count_event(series())
+    request = kube_events.count_event(series())
     assert (request.method, request.path) == ("PATCH", "/api/v1/namespaces/ns/events/p.17")
     assert request.content_type == "application/merge-patch+json"
     assert body_of(request) == {"count": 3, "lastTimestamp": "2026-11-02T10:02:00Z", "message": "no room"}
 
 
 def test_a_long_text_is_cut_to_what_the_api_server_takes() -> None:
-    message = body_of(event.count_event(series(text="x" * 2000)))["message"]
+    message = body_of(kube_events.count_event(series(text="x" * 2000)))["message"]
     assert len(message) == 1024
     assert message.endswith("x ...")
 
