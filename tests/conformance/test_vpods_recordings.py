@@ -39,7 +39,9 @@ ADVISED = {
 BETTER = {case: text for case, (_, differs, text) in ADVISED.items() if differs == "+"}
 
 
-@pytest.mark.parametrize(("engine", "better"), [("head", BETTER), ("v0.43.1", BETTER), ("v0.43.0", {})])
+@pytest.mark.parametrize(
+    ("engine", "better"), [("head", BETTER), ("v0.43.1", BETTER), ("v0.43.0", {}), ("scale-cache", {})]
+)
 def test_decides_as_recorded(engine, better):
     found = differences(engine)
 

@@ -5,8 +5,8 @@ original does and asks our policies for each decision. Where the original crashe
 ours, this one goes on: a recording's `better` says so. test_vpods_recordings.py lists these recordings with the
 number of the defect.
 
-The engine "scale-cache" of a checker is not there (NotImplementedError, "missing"): ours has no cache of scales. It
-watches the StatefulSet instead.
+Ours has no cache of scales: it watches the StatefulSet instead. The engine "scale-cache" of a checker is played by a
+model of the original's, vpods_scale_cache.py, and says nothing about Waggle.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from algorithm.placements.v0430 import autoscaler, plugins
 from algorithm.placements.v0430.plugins import PluginUse
 from algorithm.placements.v0430.scheduler import PluginScheduler, Policy
 from algorithm.placements.v0430.snapshot import Cluster, Committed, Snapshot, collect
+from tests.conformance.vpods_scale_cache import ScaleCacheWorld
 
 Step = dict[str, Any]
 Report = dict[str, Any]
@@ -28,8 +29,13 @@ Report = dict[str, Any]
 TRUE = {"1", "t", "T", "true", "TRUE", "True"}
 
 
-def factory(case: Mapping[str, Any], engine: str) -> World:
-    worlds = {"head": HeadWorld, "v0.43.1": OldWorld, "v0.43.0": PluginWorld}
+def factory(case: Mapping[str, Any], engine: str) -> World | ScaleCacheWorld:
+    worlds: dict[str, type[World] | type[ScaleCacheWorld]] = {
+        "head": HeadWorld,
+        "v0.43.1": OldWorld,
+        "v0.43.0": PluginWorld,
+        "scale-cache": ScaleCacheWorld,
+    }
     if engine not in worlds:
         raise NotImplementedError(engine)
     return worlds[engine](case)

@@ -28,7 +28,8 @@ def document() -> dict[str, Any]:
 
 
 def cases(engine: str) -> list[Case]:
-    found: list[Case] = document()["plugin_cases" if engine == "v0.43.0" else "cases"]
+    lists = {"v0.43.0": "plugin_cases", "scale-cache": "scale_cache_cases"}
+    found: list[Case] = document()[lists.get(engine, "cases")]
     return found
 
 
