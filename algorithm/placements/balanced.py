@@ -46,7 +46,7 @@ def place(vpod: VPodState, state: SetState, *, most_moves: int | None = None) ->
     """
     if _is_even(vpod, state):
         return Placement(vpod.placed)
-    pods = [_pod(ordinal, vpod, state) for ordinal in state.usable]
+    pods = _pods(vpod, state)
     wanted = min(vpod.wanted, sum(pod.most for pod in pods))
     if spread := min(vpod.spread, wanted):
         _demand_distinct(pods, spread, state.zones)
@@ -92,9 +92,19 @@ def _lacks_room(pods: Iterable[_Pod], counts: Mapping[int, int], zones: Mapping[
     return any(counts[o] < most - 1 or sums[zones.get(o, "")] < most_in_zone - 1 for o in full)
 
 
-def _pod(ordinal: int, vpod: VPodState, state: SetState) -> _Pod:
-    others = state.held.get(ordinal, 0) - vpod.on(ordinal)
-    return _Pod(ordinal, vpod.placed.get(ordinal, 0), 0, state.most_for(vpod, ordinal), others)
+def _pods(vpod: VPodState, state: SetState) -> list[_Pod]:
+    """All usable pods. Most of them have room for all: `SetState.most_for` is asked where that is not plain."""
+    held, placed, taken, capacity = state.held, vpod.placed, vpod.taken(), state.capacity
+    is_plain = not vpod.max_per_pod and not state.resting
+    found = []
+    for ordinal in state.usable:
+        has = placed.get(ordinal, 0)
+        others = held.get(ordinal, 0) - taken.get(ordinal, 0)
+        most = capacity - others
+        if most < has or not is_plain:
+            most = state.most_for(vpod, ordinal)
+        found.append(_Pod(ordinal, has, 0, most, others))
+    return found
 
 
 def _demand_distinct(pods: Iterable[_Pod], number: int, zones: Mapping[int, str]) -> None:

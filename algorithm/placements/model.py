@@ -62,6 +62,16 @@ class VPodState:
         committed = self.committed.get(ordinal, 0)
         return committed if self.reserved is None else max(committed, self.reserved.get(ordinal, 0))
 
+    def taken(self) -> Counts:
+        """How much room it takes on each pod, as `on` says."""
+        if self.reserved is None:
+            return self.committed
+        found = dict(self.committed)
+        for ordinal, number in self.reserved.items():
+            if number > found.get(ordinal, 0):
+                found[ordinal] = number
+        return found
+
 
 class SetState:
     """The pods of one set and the vpods on them.
@@ -164,14 +174,13 @@ class SetState:
         vpod = self.vpods.get(key)
         if vpod is None:
             vpod = self.vpods[key] = VPodState(key, 0)
-        touched = {*vpod.committed, *committed} if self.seeded and vpod.committed != committed else ()
-        before = [(ordinal, vpod.on(ordinal)) for ordinal in touched]
+        before = vpod.taken()
         self._note_committed(vpod.committed, committed)
         self.total_wanted += wanted - vpod.wanted
         vpod.wanted, vpod.committed, vpod.deleting = wanted, committed, deleting
         vpod.spread, vpod.max_per_pod = spread, max_per_pod
-        for ordinal, number in before:
-            self._hold(ordinal, vpod.on(ordinal) - number)
+        if self.seeded:
+            self._hold_instead(before, vpod.taken())
         return vpod
 
     def remove(self, key: str) -> None:
@@ -189,11 +198,9 @@ class SetState:
         """Replace the reservation of a vpod that is known; None: it has none any more."""
         vpod = self.vpods[key]
         if self.seeded:
-            touched = {*vpod.committed, *(vpod.reserved or ()), *(counts or ())}
-            before = [(ordinal, vpod.on(ordinal)) for ordinal in touched]
+            before = vpod.taken()
             vpod.reserved = counts
-            for ordinal, number in before:
-                self._hold(ordinal, vpod.on(ordinal) - number)
+            self._hold_instead(before, vpod.taken())
             return
         for ordinal, number in (vpod.reserved or {}).items():
             self._hold(ordinal, -number)
@@ -204,6 +211,17 @@ class SetState:
     def reserved(self) -> Iterator[tuple[str, Counts]]:
         """The vpods with a reservation."""
         return ((key, vpod.reserved) for key, vpod in self.vpods.items() if vpod.reserved is not None)
+
+    def _hold_instead(self, before: Counts, after: Counts) -> None:
+        """Hold what a vpod takes now instead of what it took before."""
+        if before is after or before == after:
+            return
+        for ordinal, number in after.items():
+            if more := number - before.get(ordinal, 0):
+                self._hold(ordinal, more)
+        for ordinal, number in before.items():
+            if ordinal not in after:
+                self._hold(ordinal, -number)
 
     def _hold(self, ordinal: int, number: int) -> None:
         if number:

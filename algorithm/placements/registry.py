@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from algorithm import plugins
 from algorithm.placements import balanced, head, v0431
-from algorithm.placements.model import Counts, Placement, SetState, VPodState
+from algorithm.placements.model import Placement, SetState, VPodState
 from algorithm.placements.policy import API_VERSION, GROUP, PlacementPlugin, Policy, PolicyError, checked
 from algorithm.placements.v0430 import live
 from algorithm.registry import explain
@@ -30,39 +30,43 @@ class NoSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _head(vpod: VPodState, state: SetState) -> Counts:
-    return head.place(vpod, state).counts
-
-
-def _v0431(vpod: VPodState, state: SetState) -> Counts:
-    return v0431.place(vpod, state).counts
-
-
 def _balanced(vpod: VPodState, state: SetState, most_moves: int) -> Placement:
     return balanced.place(vpod, state, most_moves=most_moves)
 
 
+def _head(vpod: VPodState, state: SetState, _: int) -> Placement:
+    return head.place(vpod, state)
+
+
+def _v0431(vpod: VPodState, state: SetState, _: int) -> Placement:
+    return v0431.place(vpod, state)
+
+
+#: Policies without settings whose answers need no check. The last two move nothing that may stay.
+_TRUSTED: dict[str, Policy] = {BALANCED: _balanced, "head": _head, "v0.43.1": _v0431}
 _BUILT_IN: dict[str, PlacementPlugin[Any]] = {
-    "head": PlacementPlugin(settings=NoSettings, create=lambda _: _head),
-    "v0.43.1": PlacementPlugin(settings=NoSettings, create=lambda _: _v0431),
     "v0.43.0": PlacementPlugin(settings=live.V0430Settings, create=live.policy),
 }
 
 
 def available() -> list[str]:
     """The names of all policies."""
-    return [BALANCED, *_BUILT_IN, *(name for name in plugins.available(GROUP) if name not in _BUILT_IN)]
+    own = [*_TRUSTED, *_BUILT_IN]
+    return [*own, *(name for name in plugins.available(GROUP) if name not in own)]
 
 
 def create(name: str, settings: Mapping[str, Any]) -> Policy:
     """The policy of this name. Raises PolicyError if there is none, or if a setting is wrong (it names each field)."""
-    plugin = PlacementPlugin(settings=NoSettings, create=lambda _: _head) if name == BALANCED else _find(name)
+    trusted = _TRUSTED.get(name)
+    plugin = None if trusted else _find(name)
+    model = plugin.settings if plugin else NoSettings
     try:
-        accepted = plugin.settings.model_validate(dict(settings))
+        accepted = model.model_validate(dict(settings))
     except ValidationError as error:
-        raise PolicyError(f"policy_settings: {explain(error, plugin.settings)}") from error
-    if name == BALANCED:
-        return _balanced
+        raise PolicyError(f"policy_settings: {explain(error, model)}") from error
+    if plugin is None:
+        assert trusted is not None
+        return trusted
     try:
         return checked(plugin.create(accepted))
     except Exception as error:  # a plug-in may raise anything

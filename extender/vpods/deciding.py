@@ -117,7 +117,7 @@ class Deciding:
         self, key: ObjectKey, hosted: HostedSet, tracked: Tracked, vpod: VPodState, placement: Placement
     ) -> None:
         """Write a placement, and keep its room until that is seen."""
-        counts, reason, message = dict(placement.counts), Reason.PLACED, ""
+        counts, reason, message = {o: n for o, n in placement.counts.items() if n}, Reason.PLACED, ""
         if placement.left:
             since = hosted.waiting.setdefault(tracked.name, self._state.now)
             reason = Reason.NOT_ENOUGH_ROOM

@@ -7,7 +7,7 @@ from extender.vpods.events import VPodGone
 from extender.vpods.names import MOST, read_placements
 from extender.vpods.records import Reason, VPodRecord
 from extender.vpods.sets import HostedSet
-from extender.vpods.state import EngineState, Overlap, Tracked
+from extender.vpods.state import EngineState, Overlap, ReadPlacements, Tracked
 from extender.vpods.writes.read import VPodRead
 from extender.vpods.writing import Writing
 
@@ -49,9 +49,8 @@ class Members:
             state.lost[record.key] = None
             return
         state.lost.pop(record.key, None)
-        field = record.source.placements.name
-        counts, problems = read_placements(record.placements, hosted.settings.workload, field)
-        tracked.problems = (*record.problems, *problems)
+        tracked.read = _placements(tracked, hosted.settings.workload)
+        counts = tracked.read.counts
         known = hosted.state.vpods.get(tracked.name)
         if known:
             hosted.count_pods_of(known, -1)
@@ -152,6 +151,17 @@ class Members:
             hosted.count_pods_of(vpod, -1)
             hosted.remove(tracked.name)
             state.room_made(tracked.record.set)
+
+
+def _placements(tracked: Tracked, workload: str) -> ReadPlacements:
+    """Read where a vpod is, unless that is as before, or what this server wrote."""
+    placements, read, hold = tracked.record.placements, tracked.read, tracked.hold
+    if read and read.workload == workload and read.placements == placements:
+        return read
+    if hold and hold.counts is not None and hold.workload == workload and hold.write.placements == placements:
+        return ReadPlacements(workload, placements, hold.counts)
+    counts, problems = read_placements(placements, workload, tracked.record.source.placements.name)
+    return ReadPlacements(workload, placements, counts, tuple(problems))
 
 
 def _said(record: VPodRecord) -> str:

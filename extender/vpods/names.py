@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 #: The highest number of vreplicas, and the highest ordinal: 32-bit integers, as in Kubernetes.
@@ -12,7 +11,8 @@ NO_NUMBER = -(2**63)
 #: Entries of a status that are read. A status with more is cut, and that is said.
 MOST_PLACEMENTS = 10_000
 
-_ORDINAL = re.compile(r"-(0|[1-9][0-9]{0,9})$", re.ASCII)
+#: Digits of the highest ordinal.
+_DIGITS = 10
 
 
 def split(pod: str) -> tuple[str, int] | None:
@@ -21,10 +21,17 @@ def split(pod: str) -> tuple[str, int] | None:
     The name is the StatefulSet's, a dash, and the ordinal without leading zeros. (The Kubernetes documentation of
     StatefulSets, "Stable Network ID".)
     """
-    found = _ORDINAL.search(pod)
-    if found is None or int(found[1]) > MOST:
-        return None
-    return pod[: found.start()], int(found[1])
+    workload, dash, text = pod.rpartition("-")
+    ordinal = _ordinal(text) if dash else -1
+    return None if ordinal < 0 else (workload, ordinal)
+
+
+def _ordinal(text: str) -> int:
+    """The ordinal that a name ends with; -1 if it is none."""
+    if not (text.isdigit() and text.isascii() and len(text) <= _DIGITS) or (text[0] == "0" and len(text) > 1):
+        return -1
+    ordinal = int(text)
+    return ordinal if ordinal <= MOST else -1
 
 
 def pod_name(workload: str, ordinal: int) -> str:
@@ -39,18 +46,19 @@ def read_placements(
     `field`: where the placements stand, for the texts of problems.
     """
     counts: dict[int, int] = {}
-    problems = []
+    problems: list[str] = []
+    prefix = f"{workload}-"
     for index, (name, number) in enumerate(placements):
         if index >= MOST_PLACEMENTS:
             problems.append(f"{field}: expected at most {MOST_PLACEMENTS} entries")
             break
-        found = split(name)
-        if found is None or found[0] != workload:
+        ordinal = _ordinal(name[len(prefix) :]) if name.startswith(prefix) else -1
+        if ordinal < 0:
             problems.append(f"{field}[{index}].podName: {name[:64]!r} is not a pod of the StatefulSet {workload}")
-        elif not 0 <= counts.get(found[1], 0) + number <= MOST or number < 0:
+        elif number < 0 or counts.get(ordinal, 0) + number > MOST:
             problems.append(f"{field}[{index}].vreplicas: {expected_number(number)}")
         elif number:
-            counts[found[1]] = counts.get(found[1], 0) + number
+            counts[ordinal] = counts.get(ordinal, 0) + number
     return counts, problems
 
 

@@ -42,6 +42,15 @@ class Hold(msgspec.Struct):
     is_written: bool = False
 
 
+class ReadPlacements(msgspec.Struct, frozen=True):
+    """Placements as a status has them, and what they mean for the pods of a StatefulSet."""
+
+    workload: str
+    placements: tuple[tuple[str, int], ...]
+    counts: Counts
+    problems: tuple[str, ...] = ()
+
+
 class Overlap(msgspec.Struct):
     """Vreplicas of a vpod are on two pods: `until` then they stay on the old ones as well, if it wants `wanted`."""
 
@@ -58,7 +67,8 @@ class Tracked(msgspec.Struct):
     name: str
     hold: Hold | None = None
     overlap: Overlap | None = None
-    problems: tuple[str, ...] = ()
+    #: Where it is; None: it has not been in a set.
+    read: ReadPlacements | None = None
     #: Writes that failed, one after the other.
     failures: int = 0
     #: Why, and in full.
@@ -67,6 +77,11 @@ class Tracked(msgspec.Struct):
     #: Of what people were told last.
     noticed: str = ""
     noticed_problems: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with its object, and with the placements in its status."""
+        return (*self.record.problems, *self.read.problems) if self.read else self.record.problems
 
 
 class EngineState:
@@ -141,7 +156,7 @@ class EngineState:
         """
         hosted = self.sets[key]
         self.touched[key] = None
-        if hosted.free():
+        if (hosted.waiting or hosted.cramped) and hosted.free():
             hosted.dirty.update(dict.fromkeys([*hosted.waiting][:1]))
             hosted.dirty.update(hosted.cramped)
 
