@@ -66,6 +66,12 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     waggle claim NAMESPACE/POOL -- COMMAND           a pod, while COMMAND runs
     waggle release ID                                ends a claim
 
+**Virtual replicas on StatefulSets** (docs/vpods.md):
+
+    waggle vpods show [NAMESPACE/SET]                what is placed, who waits
+    waggle vpods plan NAMESPACE/SET --replicas 9     what a change would move
+    waggle vpods explain NAMESPACE/SET VPOD          why there, what helps
+
 Without `--server`, `explain`, `top`, `ui` and these go by kubectl to the Waggle in a cluster.
 """,
 )

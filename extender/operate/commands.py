@@ -19,6 +19,7 @@ from extender.operate.look_commands import add_look_commands
 from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
 from extender.operate.topology import NAMESPACE, Topology
+from extender.operate.vpod_commands import add_vpod_commands
 
 
 class Report(StrEnum):
@@ -37,6 +38,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command("ui")(ui)
     add_look_commands(app)
     add_claim_commands(app)
+    add_vpod_commands(app)
     app.add_typer(hived.app, name="hived")
 
 
