@@ -27,6 +27,7 @@ MADE_ELSEWHERE = {
     ("Secret", "waggle-kube-scheduler-tls"),
     ("Secret", "waggle-viewer-tls"),
     ("Secret", "waggle-claims-tls"),
+    ("Secret", "waggle-vpods-tls"),
     ("ClusterRole", "system:kube-scheduler"),
     ("ClusterRole", "system:volume-scheduler"),
     ("ClusterRole", "system:auth-delegator"),
@@ -99,9 +100,12 @@ CHART_VALUES: dict[str, tuple[str, ...]] = {
     "chart with claims": ("--set=claims.enabled=true,claims.separate=true,claims.clients={ci}",),
     "chart with claims beside": ("--set=claims.enabled=true,claims.clients={ci}",),
     "chart of claims alone": ("--set=extender.enabled=false,claims.enabled=true,claims.clients={ci}",),
+    "chart with vpods": ("--set=vpods.enabled=true,vpods.separate=true,vpods.clients={ci}",),
+    "chart with vpods beside": ("--set=vpods.enabled=true,vpods.clients={ci}",),
+    "chart of vpods alone": ("--set=extender.enabled=false,vpods.enabled=true,vpods.clients={ci}",),
 }
 #: Those with the extender in them.
-EXTENDER_VALUES = [name for name in CHART_VALUES if name != "chart of claims alone"]
+EXTENDER_VALUES = [name for name in CHART_VALUES if not name.endswith(" alone")]
 
 
 @cache

@@ -16,6 +16,15 @@
 {{- if or .Values.claims.separate (not .Values.extender.enabled) }}true{{ end }}
 {{- end }}
 
+{{- define "waggle.vpods" -}}
+{{ include "waggle.name" . }}-vpods
+{{- end }}
+
+{{/* "true" if vpods have a Deployment of their own: if they are to, or there is no extender to serve them beside. */}}
+{{- define "waggle.vpodsSeparate" -}}
+{{- if or .Values.vpods.separate (not .Values.extender.enabled) }}true{{ end }}
+{{- end }}
+
 {{/* The schedulerName of the pods of its own kube-scheduler. */}}
 {{- define "waggle.schedulerName" -}}
 {{ .Values.scheduler.name | default (include "waggle.scheduler" .) }}
@@ -52,6 +61,9 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "waggle.name" . }}
 {{- if and .Values.claims.enabled (not (include "waggle.separate" .)) }}
 {{- $_ := set $config "claims" (dict "enabled" true "authorization" "kubernetes") }}
 {{- end }}
+{{- if and .Values.vpods.enabled (not (include "waggle.vpodsSeparate" .)) }}
+{{- $_ := set $config "vpods" (dict "enabled" true "custom_resources" true) }}
+{{- end }}
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.config)) }}
 {{- end }}
 
@@ -64,6 +76,16 @@ is that of the group whose members share pools: another release in this namespac
 {{- $election := dict "name" (include "waggle.name" .) }}
 {{- $config := dict "extender" (dict "enabled" false) "server" $server "claims" $claims "leader_election" $election "log" (dict "format" "json") }}
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.claims.config)) }}
+{{- end }}
+
+{{/* The same for vpods as a Deployment of their own. The Lease is leader_election.name with -vpods. */}}
+{{- define "waggle.vpodsConfig" -}}
+{{- $tls := dict "cert_file" "/etc/waggle/tls/tls.crt" "key_file" "/etc/waggle/tls/tls.key" }}
+{{- $server := dict "host" "0.0.0.0" "port" 9096 "health_port" 9097 "tls" $tls "inspect_authorization" "kubernetes" }}
+{{- $vpods := dict "enabled" true "custom_resources" true }}
+{{- $election := dict "enabled" true "name" (include "waggle.name" .) }}
+{{- $config := dict "extender" (dict "enabled" false) "server" $server "vpods" $vpods "leader_election" $election "log" (dict "format" "json") }}
+{{- toYaml (mergeOverwrite $config (deepCopy .Values.vpods.config)) }}
 {{- end }}
 
 {{- define "waggle.schedulerConfig" -}}

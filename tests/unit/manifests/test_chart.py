@@ -157,6 +157,34 @@ def test_without_the_extender_it_makes_the_overlay_of_claims_and_nothing_else() 
         assert item == beside[name], name
 
 
+@needs_both
+def test_it_makes_the_vpods_that_the_overlay_of_vpods_makes() -> None:
+    """But for who may reach the port and the CA, which are the release's, and for the sets, which are an example."""
+    ours, theirs = by_name(chart(*CHART_VALUES["chart with vpods"])), by_name(render("vpods"))
+    own = {("NetworkPolicy", "waggle-vpods"), ("ConfigMap", "waggle-vpods-config"), ("Certificate", "waggle-vpods")}
+    resources = ours["Deployment", "waggle-vpods"]["spec"]["template"]["spec"]["containers"][0]["resources"]
+    resources["limits"] = {"memory": "1Gi"}  # one value for both Deployments
+    for name in theirs.keys() - own:
+        if "-ca" not in name[1] and "self-signed" not in name[1]:
+            assert ours[name] == theirs[name], name
+    config = ours["ConfigMap", "waggle-vpods-config"]["data"]["waggle.yaml"]
+    shipped = theirs["ConfigMap", "waggle-vpods-config"]["data"]["waggle.yaml"]
+    shipped["vpods"]["sets"] = ()
+    assert config == shipped
+
+
+@needs_both
+def test_vpods_beside_the_extender_are_what_the_component_makes(tmp_path: Path) -> None:
+    ours = by_name(chart(*CHART_VALUES["chart with vpods beside"]))
+    parts = ("second-scheduler", "cert-manager", "pod-guard", "image", "vpods")
+    theirs = by_name(kustomized(tmp_path, parts))
+    config = ours["ConfigMap", "waggle-config"]["data"]["waggle.yaml"]
+    assert (config["vpods"]["enabled"], config["vpods"]["custom_resources"]) == (True, True)
+    assert ours.keys() - theirs.keys() == {("NetworkPolicy", "waggle-vpods-clients")}
+    for name in theirs.keys() - {("ConfigMap", "waggle-config")}:
+        assert ours[name] == theirs[name], name
+
+
 @needs_helm
 def test_without_the_extender_no_alert_is_about_its_verbs() -> None:
     objects = chart(*CHART_VALUES["chart of claims alone"], "--set=prometheus.enabled=true", release="second")
@@ -172,7 +200,7 @@ def test_without_the_extender_no_alert_is_about_its_verbs() -> None:
 def test_something_is_served() -> None:
     done = helm_template("--set=extender.enabled=false")
     assert done.returncode != 0
-    assert "expected extender.enabled or claims.enabled" in done.stderr
+    assert "expected extender.enabled, claims.enabled or vpods.enabled" in done.stderr
 
 
 @needs_both
@@ -204,7 +232,9 @@ def test_rights_on_pods_are_bound_in_the_namespaces_of_pools() -> None:
 def test_a_release_of_another_name_shares_nothing_with_the_first(values: str) -> None:
     """What is in no namespace has the release's name, and everything leads to what is of this release."""
     objects = chart(*CHART_VALUES[values], release="second", namespace="elsewhere")
-    made_elsewhere = {("Secret", f"second-{whose}-tls") for whose in ("server", "kube-scheduler", "viewer", "claims")}
+    made_elsewhere = {
+        ("Secret", f"second-{whose}-tls") for whose in ("server", "kube-scheduler", "viewer", "claims", "vpods")
+    }
     assert dangling(objects, made_elsewhere) == []
     assert unmatched(objects) == []
     assert {item["metadata"].get("namespace") for item in objects} <= {None, "elsewhere", "kube-system"}

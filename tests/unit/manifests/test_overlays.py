@@ -42,8 +42,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-#: Those with the extender. `claims` has claims only: test_claims.py
-EXTENDER_OVERLAYS = [overlay for overlay in OVERLAYS if overlay != "claims"]
+#: Those with the extender. `claims` has claims only, `vpods` has vpods only: test_claims.py, test_vpods.py
+EXTENDER_OVERLAYS = [overlay for overlay in OVERLAYS if overlay not in ("claims", "vpods")]
 
 
 def made_by(name: str) -> list[Object]:
