@@ -62,10 +62,13 @@ class HoldState(StrEnum):
     EXPIRED = "expired"
 
 
-_TIMED = (HoldState.HELD, HoldState.COMMITTED)
+#: Every decision needs these, and Python 3.11 takes as long for an attribute of an enum as for a call.
+_HELD, _COMMITTING, _COMMITTED = HoldState.HELD, HoldState.COMMITTING, HoldState.COMMITTED
+_RELEASED = HoldState.RELEASED
+_TIMED = (_HELD, _COMMITTED)
 
 
-class Hold(msgspec.Struct, Generic[P], frozen=True):
+class Hold(msgspec.Struct, Generic[P], frozen=True, gc=False):
     """A hold of `owner` on `key` until `deadline` (infinite while committing). `since` is when this state began.
 
     Holds that were acquired together have the same `group`; 0 for a single hold.
@@ -102,7 +105,8 @@ class Ledger(Generic[P]):
         self._groups: dict[int, list[int]] = {}
         #: When each timed hold is due, by token.
         self.deadlines: Deadlines[int] = Deadlines()
-        self._counts: Counter[HoldState] = Counter()
+        #: How many holds have reached each final state.
+        self._ends: Counter[HoldState] = Counter()
         self._required: dict[str, str] = {}
         self._seen: dict[str, str] = {}
 
@@ -142,12 +146,13 @@ class Ledger(Generic[P]):
                 raise Taken(hold)
 
     def _enter(self, key: str, owner: str, *, deadline: float, group: int, now: float, payload: P | None) -> Hold[P]:
-        self._last_token += 1
-        hold = Hold(self._last_token, key, owner, HoldState.HELD, deadline, group, now, payload)
-        self._tokens[key] = hold.token
+        token = self._last_token = self._last_token + 1
+        hold = self._holds[token] = Hold(token, key, owner, _HELD, deadline, group, now, payload)
+        self._tokens[key] = token
         if group:
-            self._groups.setdefault(group, []).append(hold.token)
-        self._set(hold)
+            self._groups.setdefault(group, []).append(token)
+        if deadline != math.inf:
+            self.deadlines.set(token, deadline)
         return hold
 
     # -- while it is held -------------------------------------------------------------------------------------
@@ -160,53 +165,49 @@ class Ledger(Generic[P]):
         hold = self._in_state(token, *_TIMED)
         if hold is None:
             return False
-        if hold.state is HoldState.COMMITTED:
-            self._set(replace(hold, deadline=_deadline(now, lease)))
+        if hold.state is _COMMITTED:
+            self._replace(hold, replace(hold, deadline=_deadline(now, lease)))
         else:
             self._extend(hold, _deadline(now, lease))
         return True
 
     def commit(self, token: int, *, now: float) -> bool:
         """HELD -> COMMITTING: the write begins. It has no deadline until its outcome is known."""
-        return self._move(token, HoldState.HELD, HoldState.COMMITTING, deadline=math.inf, now=now)
+        return self._move(token, _HELD, _COMMITTING, deadline=math.inf, now=now)
 
     def committed(self, token: int, *, now: float, lease: float) -> bool:
         """COMMITTING -> COMMITTED: the write happened. If it is not confirmed within `lease` seconds, it is due."""
         deadline = _deadline(now, lease)
-        return self._move(token, HoldState.COMMITTING, HoldState.COMMITTED, deadline=deadline, now=now)
+        return self._move(token, _COMMITTING, _COMMITTED, deadline=deadline, now=now)
 
     def abort(self, token: int, *, now: float, lease: float) -> bool:
         """COMMITTING -> HELD: the write certainly did not happen. Renews the hold and its group by `lease` seconds."""
         deadline = _deadline(now, lease)
-        if not self._move(token, HoldState.COMMITTING, HoldState.HELD, deadline=deadline, now=now):
+        if not self._move(token, _COMMITTING, _HELD, deadline=deadline, now=now):
             return False
         self._extend(self._holds[token], deadline)
         return True
 
     def _extend(self, hold: Hold[P], deadline: float) -> None:
         for member in self.group(hold.group) or (hold,):
-            if member.state is HoldState.HELD:
-                self._set(replace(member, deadline=deadline))
+            if member.state is _HELD:
+                self._replace(member, replace(member, deadline=deadline))
 
     def _move(self, token: int, start: HoldState, finish: HoldState, *, deadline: float, now: float) -> bool:
         hold = self._holds.get(token)
         if hold is None or hold.state is not start:
             return False
-        self._set(Hold(token, hold.key, hold.owner, finish, deadline, hold.group, now, hold.payload))
+        self._replace(hold, Hold(token, hold.key, hold.owner, finish, deadline, hold.group, now, hold.payload))
         return True
 
     def _in_state(self, token: int, *states: HoldState) -> Hold[P] | None:
         hold = self._holds.get(token)
         return hold if hold is not None and hold.state in states else None
 
-    def _set(self, hold: Hold[P]) -> None:
-        """Store an active hold. Every change of an active hold goes through here."""
-        before = self._holds.get(hold.token)
-        if before is not None:
-            self._counts[before.state] -= 1
-        self._counts[hold.state] += 1
+    def _replace(self, before: Hold[P], hold: Hold[P]) -> None:
+        """Store an active hold in place of the one before. Every change of an active hold goes through here."""
         self._holds[hold.token] = hold
-        if hold.deadline != math.inf or (before is not None and before.deadline != math.inf):
+        if hold.deadline != before.deadline:
             self.deadlines.set(hold.token, hold.deadline)
 
     # -- ends -------------------------------------------------------------------------------------------------
@@ -217,7 +218,7 @@ class Ledger(Generic[P]):
 
     def release(self, token: int) -> bool:
         """Active -> RELEASED. While COMMITTING, only a caller that knows the write's outcome may release the hold."""
-        return self._end(self._holds.get(token), HoldState.RELEASED)
+        return self._end(self._holds.get(token), _RELEASED)
 
     def expire(self, token: int) -> bool:
         """HELD or COMMITTED -> EXPIRED, after the caller has verified it. False while COMMITTING, too."""
@@ -234,8 +235,7 @@ class Ledger(Generic[P]):
             self._groups[hold.group].remove(hold.token)
             if not self._groups[hold.group]:
                 del self._groups[hold.group]
-        self._counts[hold.state] -= 1
-        self._counts[end] += 1
+        self._ends[end] += 1
         return True
 
     # -- deadlines --------------------------------------------------------------------------------------------
@@ -273,7 +273,8 @@ class Ledger(Generic[P]):
 
     def counts(self) -> dict[HoldState, int]:
         """How many holds are in each active state now, and how many have ever reached each final state."""
-        return {state: self._counts[state] for state in HoldState}
+        found = self._ends + Counter(hold.state for hold in self._holds.values())
+        return {state: found[state] for state in HoldState}
 
     # -- the gate of resourceVersions -------------------------------------------------------------------------
 
@@ -319,16 +320,13 @@ class Ledger(Generic[P]):
 
     def _validate_states(self) -> None:
         self.deadlines.validate()
-        active = Counter(hold.state for hold in self._holds.values())
-        for state in (HoldState.HELD, HoldState.COMMITTING, HoldState.COMMITTED):
-            assert self._counts[state] == active[state], f"{state}: counted {self._counts[state]}, are {active[state]}"
         for token, hold in self._holds.items():
             assert token == hold.token, f"{hold} under token {token}"
             if hold.state in _TIMED:
                 due = self.deadlines.get(token)
                 assert (math.inf if due is None else due) == hold.deadline, f"{hold} will never be due"
             else:
-                assert hold.state is HoldState.COMMITTING, f"{hold} has ended"
+                assert hold.state is _COMMITTING, f"{hold} has ended"
                 assert hold.deadline == math.inf, f"{hold} has a deadline while committing"
 
     def _validate_groups(self) -> None:
@@ -345,6 +343,6 @@ class Ledger(Generic[P]):
 def _deadline(now: float, lease: float) -> float:
     if not lease >= 0:
         raise ValueError(f"lease: expected seconds, at least 0, got {lease}")
-    if not math.isfinite(now):
+    if not -math.inf < now < math.inf:
         raise ValueError(f"now: expected seconds of a monotonic clock, got {now}")
     return now + lease

@@ -375,10 +375,6 @@ def _corrupt_group(ledger):
     ledger._groups[2].pop()
 
 
-def _corrupt_counts(ledger):
-    ledger._counts[HoldState.HELD] += 1
-
-
 def _corrupt_deadline(ledger):
     held = ledger._holds[2]
     ledger._holds[2] = replace(held, deadline=77.0)
@@ -391,7 +387,6 @@ def _corrupt_committing(ledger):
 
 def _corrupt_end(ledger):
     ledger._holds[1] = replace(ledger._holds[1], state=HoldState.RELEASED)
-    ledger._counts[HoldState.HELD] -= 1
 
 
 def _corrupt_token(ledger):
@@ -408,7 +403,6 @@ def _corrupt_gate(ledger):
         (_corrupt_key, "keys: {}"),
         (_corrupt_timer, "will never be due"),
         (_corrupt_group, "groups: "),
-        (_corrupt_counts, "held: counted 4, are 3"),
         (_corrupt_deadline, "several deadlines"),
         (_corrupt_committing, "has a deadline while committing"),
         (_corrupt_end, "has ended"),
