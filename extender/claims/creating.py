@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extender.claims.records import ClaimMark, Pool, PoolKey
+from extender.claims.records import ClaimMark, PoolKey
 from extender.claims.requests import Pending
-from extender.claims.state import ClaimState
+from extender.claims.state import ClaimState, PoolState
 from extender.claims.writes.create import CreatePod, PodCreated, pod_name
 from extender.claims.writes.look import LookAtPod, PodLooked
 from extender.core.deadlines import Deadlines
@@ -66,9 +66,9 @@ class CreatingPods:
         """Return how many pods of this pool are being created."""
         return sum(each.pool == pool for each in self._creating.values())
 
-    def create(self, pending: Pending, pool: Pool, expires: float, now: float) -> list[CreatePod]:
+    def create(self, pending: Pending, state: PoolState, expires: float, now: float) -> list[CreatePod]:
         """Start to create the pods that the request lacks. `expires`: when their lease ends, seconds since 1970."""
-        asked, found = pending.asked, []
+        asked, pool, found = pending.asked, state.pool, []
         for number in range(pending.missing):
             name = pod_name(pool.key.name, asked.claim, number)
             hold = self._state.ledger.acquire(f"create:{asked.claim}/{number}", asked.claim, now=now, lease=_LEASE)
@@ -93,7 +93,7 @@ class CreatingPods:
             )
             self._creating[hold.token] = _Creating(command, pool.key)
             self._of_claim.setdefault(asked.claim, set()).add(hold.token)
-            self._state.hold(hold.token, pool.key, asked.tenant)
+            self._state.hold(hold.token, state, asked.tenant)
             found.append(command)
         return found
 

@@ -309,14 +309,14 @@ class ClaimEngine:
     def _create(self, pending: Pending, pool: PoolState, now: float) -> None:
         """Create the pods that the request lacks, if its tenant's limit allows them."""
         asked, limit = pending.asked, pool.pool.max_pods_per_tenant
-        if limit and pool.pods_of_tenant[asked.tenant] + pending.missing > limit:
+        if limit and pool.pods_of_tenant.get(asked.tenant, 0) + pending.missing > limit:
             return
         pending.is_cold = True
         pending.deadline = now + max(asked.wait_seconds, pool.pool.start_seconds)
         self._waits.set(asked.claim, pending.deadline)
         lease = asked.lease_seconds or pool.pool.lease_seconds
         expires = now + self._epoch + pool.pool.start_seconds + lease
-        self._out += self.creating.create(pending, pool.pool, expires, now)
+        self._out += self.creating.create(pending, pool, expires, now)
 
     def _repeats(self, asked: ClaimAsked, now: float) -> bool:
         """Whether the key belongs to an earlier request. If so, this call gets the same answer, or KEY_REUSED."""
@@ -872,7 +872,7 @@ class ClaimEngine:
     def _take(self, pool: PoolState, pending: Pending, pods: list[WarmPod], now: float) -> None:
         lease = pending.asked.lease_seconds or pool.pool.lease_seconds
         pool.last_dispatch = now
-        self.taking.pair(pending, pods, now + self._epoch + lease, now)
+        self.taking.pair(pool, pending, pods, now + self._epoch + lease, now)
 
     # -- proof ----------------------------------------------------------------------------------------------------
 

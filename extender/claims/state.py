@@ -25,7 +25,7 @@ from extender.core.freshness import older
 from extender.core.ledger import Ledger
 
 #: The phases in which a pod's images change.
-_BETWEEN = (Phase.STARTING, Phase.STOPPING)
+_BETWEEN = frozenset((Phase.STARTING, Phase.STOPPING))
 #: Seconds for which an idle pod is reserved for the server with rank 0 for it (see `Members`). The server with rank n
 #: may claim it after n times as long. That is what a server needs to claim a pod, and the watches of the others to show
 #: it: with three servers, 300 pods of which 95 % are busy, and a watch that lags by 70 ms, 5 % of the claims had a
@@ -51,20 +51,24 @@ class Presence(StrEnum):
     UNREADY = "unready"
 
 
+#: Every claim needs these, and Python 3.11 takes as long for an attribute of an enum as for a call.
+_CLAIMED, _FREE, _STARTING = Presence.CLAIMED, Presence.FREE, Phase.STARTING
+
+
 def presence(pod: WarmPod) -> Presence:
     if pod.is_terminating:
         return Presence.TERMINATING
     if pod.mark is not None:
-        is_starting = pod.phase == Phase.STARTING or (pod.mark.is_cold and pod.is_coming)
-        return Presence.STARTING if is_starting else Presence.CLAIMED
+        is_starting = pod.phase == _STARTING or (pod.mark.is_cold and pod.is_coming)
+        return Presence.STARTING if is_starting else _CLAIMED
     if pod.leaving is not None:
         return Presence.STOPPING
     if pod.is_surplus:
         return Presence.SURPLUS
-    return Presence.FREE if pod.can_be_claimed else Presence.UNREADY
+    return _FREE if pod.can_be_claimed else Presence.UNREADY
 
 
-class Claim(msgspec.Struct):
+class Claim(msgspec.Struct, gc=False):
     """A claim that is recorded on pods. `uids`: the pods that exist."""
 
     name: str
@@ -94,7 +98,10 @@ class PoolState:
     queue: ClaimQueue
     supply: Supply
     #: How many pods each tenant has claimed, or has holds on.
-    pods_of_tenant: Counter[str]
+    pods_of_tenant: dict[str, int]
+    #: How many pods are held for requests.
+    holds: int = 0
+    #: The labels of its pods, sorted by name.
     selector: tuple[tuple[str, str], ...] = ()
     #: The names of its pods' containers.
     containers: set[str] = field(default_factory=set)
@@ -104,7 +111,7 @@ class PoolState:
     last_dispatch: float | None = None
 
     def __post_init__(self) -> None:
-        self.selector = tuple(self.pool.selector.items())
+        self.selector = tuple(sorted(self.pool.selector.items()))
 
 
 #: The pools of a namespace with their places by name, each by one label that its pods must have.
@@ -181,14 +188,12 @@ class ClaimState:
         self._selecting: dict[str, _ByLabel] = {}
         self._serving: dict[str, bool] = {}
         self._on_node: dict[str, set[str]] = {}
-        #: Pool, tenant and node under which each claimed pod is counted, by UID: it must be subtracted there.
-        self._counted: dict[str, tuple[PoolKey, str, str]] = {}
         #: Pool and tenant of each hold, by its token.
         self._held: dict[int, tuple[PoolKey, str]] = {}
-        self._holds: Counter[PoolKey] = Counter()
-        #: How each pod counts in its pool, and the counts. The pool of a claimed pod is that of its claim.
+        #: How each pod counts in its pool, and the counts. The pool of a claimed pod is that of its claim, and a mark
+        #: can name any pool, so there are no counts of 0.
         self._presence: dict[str, tuple[PoolKey, Presence]] = {}
-        self._present: dict[PoolKey, Counter[Presence]] = {}
+        self._present: dict[tuple[PoolKey, Presence], int] = {}
         #: The time of the event that is being handled, seconds of the engine's clock.
         self.now = 0.0
 
@@ -215,22 +220,23 @@ class ClaimState:
         self._offered = {uid: state for uid, state in self._offered.items() if id(state) in kept}
         # A Pool object of one namespace must not cost the pods of all others.
         for uid in sorted(uid for uid, pod in self.pods.items() if pod.namespace in changed):
-            self.offer(uid)
             self._appear(uid, self.pods[uid])
+            self.offer(uid)
         return left
 
     def _remade(self, pool: Pool, before: PoolState | None) -> PoolState:
-        held = Counter(tenant for key, tenant, _ in self._counted.values() if key == pool.key)
-        held.update(tenant for key, tenant in self._held.values() if key == pool.key)
+        held = self._pods_of_tenants(pool.key)
 
         def may_have(tenant: str, pods: int) -> bool:
-            return not pool.max_pods_per_tenant or held[tenant] + pods <= pool.max_pods_per_tenant
+            return not pool.max_pods_per_tenant or held.get(tenant, 0) + pods <= pool.max_pods_per_tenant
 
         supply = Supply(pool.order, self.members.rank, self.members.are_several)
-        made = PoolState(pool, ClaimQueue(pool.weights, may_have), supply, held)
-        for key, _, node in self._counted.values():
-            if key == pool.key:
-                made.supply.claimed(node, 1)
+        holds = sum(key == pool.key for key, _ in self._held.values())
+        made = PoolState(pool, ClaimQueue(pool.weights, may_have), supply, held, holds)
+        for claim in self.claims.values():
+            if claim.pool == pool.key:
+                for uid in sorted(claim.uids):
+                    made.supply.claimed(self.pods[uid].node, 1)
         if before is not None:
             made.becoming_idle, made.last_dispatch = before.becoming_idle, before.last_dispatch
             made.containers = before.containers
@@ -239,6 +245,14 @@ class ClaimState:
             for demand in before.supply.tracked():
                 made.supply.track(demand)
         return made
+
+    def _pods_of_tenants(self, pool: PoolKey) -> dict[str, int]:
+        """Return how many pods of the pool each tenant has claimed, or has holds on."""
+        held = Counter(tenant for key, tenant in self._held.values() if key == pool)
+        for claim in self.claims.values():
+            if claim.pool == pool:
+                held[claim.tenant] += len(claim.uids)
+        return dict(held)
 
     def pool_of(self, pod: WarmPod) -> PoolState | None:
         """Return the pool that selects this pod: the first by name, if several do."""
@@ -274,22 +288,17 @@ class ClaimState:
         if before is None:
             if uid in self._gone:
                 return False
-            pod = self._in_its_namespace(pod)
-            self.pods[uid] = pod
-            self._move(uid, "", pod.node)
-            self._index(uid, None, pod.mark)
         else:
             known, shown = before.resource_version, pod.resource_version
             if known == shown or older(shown, known):
                 return False
-            pod = self._in_its_namespace(pod)
-            self.pods[uid] = pod
-            if before.node != pod.node:
-                self._move(uid, before.node, pod.node)
-            self._index(uid, before.mark, pod.mark)
-            if before.phase in _BETWEEN:
-                self.between[uid] = None
-        if pod.phase in _BETWEEN:
+        if pod.mark is not None:
+            pod = self._in_its_namespace(pod, pod.mark)
+        self.pods[uid] = pod
+        if before is None or before.node != pod.node:
+            self._move(uid, "" if before is None else before.node, pod.node)
+        self._index(uid, before, pod)
+        if pod.phase in _BETWEEN or (before is not None and before.phase in _BETWEEN):
             self.between[uid] = None
         if (pod.claim_label and pod.is_orphan) or (before is not None and before.claim_label and before.is_orphan):
             self.orphans[uid] = None
@@ -298,12 +307,9 @@ class ClaimState:
             self.offer(uid)
         return True
 
-    def _in_its_namespace(self, pod: WarmPod) -> WarmPod:
+    def _in_its_namespace(self, pod: WarmPod, mark: ClaimMark) -> WarmPod:
         """A claim has pods of one namespace. A mark with the name of a claim of another one is somebody's forgery: the
         pod is in a claim of its own, which nobody has asked for and everybody may see."""
-        mark = pod.mark
-        if mark is None:
-            return pod
         known = self.claims.get(mark.claim)
         if known is None or known.pool.namespace == pod.namespace:
             return pod
@@ -316,7 +322,7 @@ class ClaimState:
         pod = self.pods.pop(uid, None)
         if pod is not None:
             self._move(uid, pod.node, "")
-            self._index(uid, pod.mark, None)
+            self._index(uid, pod, None)
             self._appear(uid, None)
             if pod.phase in _BETWEEN:
                 self.between[uid] = None
@@ -328,29 +334,28 @@ class ClaimState:
 
     def _appear(self, uid: str, pod: WarmPod | None) -> None:
         """Update the counts of pools for this version of the pod; None: it is deleted."""
-        before = self._presence.pop(uid, None)
-        if before is not None:
-            left = self._present[before[0]]
-            left[before[1]] -= 1
-            if not left[before[1]]:
-                del left[before[1]]
-                if not left:
-                    del self._present[before[0]]  # a mark can name any pool
+        before = self._presence.get(uid)
         after = None if pod is None else self._counts_as(pod)
+        if pod is not None and after is not None and pod.containers:
+            self._know_containers(after[0], pod)
+        if after == before:
+            return
+        if before is not None:
+            self._present[before] -= 1
+            if not self._present[before]:
+                del self._present[before]
         if after is None:
+            del self._presence[uid]
             return
         self._presence[uid] = after
-        counts = self._present.get(after[0])
-        if counts is None:
-            counts = self._present[after[0]] = Counter()
-        counts[after[1]] += 1
-        state = self.pools.get(after[0])
-        if state is None:
-            return
-        if pod is not None and pod.containers and len(state.containers) < _MOST_CONTAINERS:
+        self._present[after] = self._present.get(after, 0) + 1
+        if after[1] is _FREE:
+            self.pools[after[0]].becoming_idle.add(self.now)
+
+    def _know_containers(self, pool: PoolKey, pod: WarmPod) -> None:
+        state = self.pools.get(pool)
+        if state is not None and len(state.containers) < _MOST_CONTAINERS:
             state.containers.update(each.name for each in pod.containers)
-        if after[1] is Presence.FREE and after != before:
-            state.becoming_idle.add(self.now)
 
     def _counts_as(self, pod: WarmPod) -> tuple[PoolKey, Presence] | None:
         if pod.mark is not None:
@@ -362,13 +367,10 @@ class ClaimState:
 
     def present(self, pool: PoolKey) -> Counter[Presence]:
         """Return how many pods of the pool there are by `Presence`."""
-        return self._present.get(pool, Counter())
-
-    def held(self, pool: PoolKey) -> int:
-        """Return how many pods of the pool are held for requests."""
-        return self._holds[pool]
+        return Counter({each: self._present.get((pool, each), 0) for each in Presence})
 
     def _move(self, uid: str, before: str, after: str) -> None:
+        """Update the pods by node."""
         if before:
             uids = self._on_node[before]
             uids.discard(uid)
@@ -390,10 +392,17 @@ class ClaimState:
         """Whether the pod can be claimed now."""
         return pod.can_be_claimed and self._serving.get(pod.node, False) and self.ledger.holder(pod.uid) is None
 
+    def _idle_in(self, pod: WarmPod) -> PoolState | None:
+        """Return the pool in which the pod is idle, by how it is counted; None if there is none."""
+        counted = self._presence.get(pod.uid)
+        if counted is None or counted[1] is not _FREE or not self._serving.get(pod.node, False):
+            return None
+        return self.pools[counted[0]] if self.ledger.holder(pod.uid) is None else None
+
     def offer(self, uid: str) -> None:
         """Add the pod to its pool's supply if it is idle, else remove it. Call this after each change of a hold."""
         pod = self.pods.get(uid)
-        home = None if pod is None or not self.is_idle(pod) else self.pool_of(pod)
+        home = None if pod is None else self._idle_in(pod)
         if home is not None and not self._is_ripe(uid):
             home = None
         elif home is None and self._idle_since:
@@ -410,15 +419,14 @@ class ClaimState:
     def _is_ripe(self, uid: str) -> bool:
         """Whether this server may claim this idle pod: whether its reservation for servers of lower rank is over."""
         rank = self.members.rank(uid)
-        if not rank:
+        if rank:
+            at = self._idle_since.setdefault(uid, self.now) + rank * RESERVED
+            if at > self.now:
+                self.ripening.set(uid, at)
+                return False
+        if self._idle_since:
             self.ripening.discard(uid)
-            return True
-        at = self._idle_since.setdefault(uid, self.now) + rank * RESERVED
-        if at <= self.now:
-            self.ripening.discard(uid)
-            return True
-        self.ripening.set(uid, at)
-        return False
+        return True
 
     def _unripe(self, uid: str) -> None:
         self._idle_since.pop(uid, None)
@@ -460,49 +468,60 @@ class ClaimState:
 
     # -- claims ---------------------------------------------------------------------------------------------------
 
-    def _index(self, uid: str, before: ClaimMark | None, after: ClaimMark | None) -> None:
-        if before is not None and (after is None or before.claim != after.claim):
-            self._leave(uid, before.claim)
-        if after is not None:
-            self._join(uid, after)
+    def _index(self, uid: str, before: WarmPod | None, after: WarmPod | None) -> None:
+        """Update the claims for this version of the pod; None: there was none, or it is deleted."""
+        mark = None if after is None else after.mark
+        if before is not None and before.mark is not None:
+            name = before.mark.claim
+            if after is None or mark is None or mark.claim != name:
+                self._leave(uid, name, before.node)
+            elif before.node != after.node:
+                supply = self.pools[pool].supply if (pool := self.claims[name].pool) in self.pools else None
+                if supply is not None:
+                    supply.claimed(before.node, -1)
+                    supply.claimed(after.node, 1)
+        if after is not None and mark is not None:
+            self._join(after, mark)
 
-    def _join(self, uid: str, mark: ClaimMark) -> None:
-        claim = self.claims.get(mark.claim)
+    def _join(self, pod: WarmPod, mark: ClaimMark) -> None:
+        name = mark.claim
+        claim = self.claims.get(name)
         if claim is None:
-            pool = PoolKey(self.pods[uid].namespace, mark.pool)
-            claim = Claim(mark.claim, pool, mark.tenant, mark.key, mark.digest, mark.expires, mark.size)
-            self.claims[mark.claim] = claim
+            pool = PoolKey(pod.namespace, mark.pool)
+            claim = Claim(name, pool, mark.tenant, mark.key, mark.digest, mark.expires, mark.size)
+            self.claims[name] = claim
             if mark.key:
-                self.keys.setdefault(claim.key_of_tenant, {})[mark.claim] = None
-        claim.uids.add(uid)
-        claim.was_whole = claim.was_whole or len(claim.uids) >= claim.size
-        self._date(claim)
-        self.changed[mark.claim] = None
-        if claim.key:
-            self.keys_changed[claim.key_of_tenant] = None
-        if uid not in self._counted:
-            node = self.pods[uid].node
-            self._count(claim.pool, claim.tenant, 1)
-            self._counted[uid] = (claim.pool, claim.tenant, node)
-            if claim.pool in self.pools:
-                self.pools[claim.pool].supply.claimed(node, 1)
+                self.keys.setdefault(claim.key_of_tenant, {})[name] = None
+        if pod.uid not in claim.uids:
+            claim.uids.add(pod.uid)
+            claim.was_whole = claim.was_whole or len(claim.uids) >= claim.size
+            self._count_claimed(claim, pod.node, 1)
+        self._changed(claim)
 
-    def _leave(self, uid: str, name: str) -> None:
+    def _leave(self, uid: str, name: str, node: str) -> None:
         claim = self.claims[name]
         claim.uids.discard(uid)
-        self.changed[name] = None
-        self._date(claim)
-        if claim.key:
-            self.keys_changed[claim.key_of_tenant] = None
+        self._count_claimed(claim, node, -1)
+        self._changed(claim)
         if not claim.uids:
             del self.claims[name]
             self.ended.add(name)
             if claim.key:
                 self._forget_key(claim)
-        pool, tenant, node = self._counted.pop(uid)
-        self._count(pool, tenant, -1)
-        if pool in self.pools:
-            self.pools[pool].supply.claimed(node, -1)
+
+    def _count_claimed(self, claim: Claim, node: str, change: int) -> None:
+        """Count a pod that has joined the claim, or left it."""
+        state = self.pools.get(claim.pool)
+        if state is not None:
+            self._count(state, claim.tenant, change)
+            state.supply.claimed(node, change)
+
+    def _changed(self, claim: Claim) -> None:
+        """A pod of the claim, or the number of its pods, has changed."""
+        self._date(claim)
+        self.changed[claim.name] = None
+        if claim.key:
+            self.keys_changed[claim.key_of_tenant] = None
 
     def _date(self, claim: Claim) -> None:
         """Set the end of the lease: the latest one that a mark on its pods names."""
@@ -521,27 +540,26 @@ class ClaimState:
         if not names:
             del self.keys[key]
 
-    def hold(self, token: int, pool: PoolKey, tenant: str) -> None:
+    def hold(self, token: int, state: PoolState, tenant: str) -> None:
         """Count the pod of a new hold as one of the tenant's pods."""
-        self._held[token] = (pool, tenant)
-        self._holds[pool] += 1
-        self._count(pool, tenant, 1)
+        self._held[token] = (state.pool.key, tenant)
+        state.holds += 1
+        self._count(state, tenant, 1)
 
     def let_go(self, token: int) -> None:
         """Stop counting a hold that has ended. If the pod was claimed, it is counted by its mark."""
         pool, tenant = self._held.pop(token)
-        self._holds[pool] -= 1
-        if not self._holds[pool]:
-            del self._holds[pool]
-        self._count(pool, tenant, -1)
-
-    def _count(self, pool: PoolKey, tenant: str, change: int) -> None:
         state = self.pools.get(pool)
-        if state is None:
-            return
+        if state is not None:
+            state.holds -= 1
+            self._count(state, tenant, -1)
+
+    def _count(self, state: PoolState, tenant: str, change: int) -> None:
         held = state.pods_of_tenant
-        held[tenant] += change
-        if not held[tenant]:
+        number = held.get(tenant, 0) + change
+        if number:
+            held[tenant] = number
+        else:
             del held[tenant]
         if not state.pool.max_pods_per_tenant:
             return  # the queue does not depend on it
@@ -549,14 +567,15 @@ class ClaimState:
             state.queue.reopen(tenant)
         # An increase matters, too: a gang that now exceeds its tenant's limit no longer reserves pods.
         if change < 0 or state.queue.of_tenant(tenant):
-            self.dirty[pool] = None
+            self.dirty[state.pool.key] = None
 
     def validate(self) -> None:
         """Derive every index again. Raise AssertionError, which names the difference."""
         self.ledger.validate()
         for state in self.pools.values():
             state.queue.validate()
-            state.supply.validate()
+            claims = [claim for claim in self.claims.values() if claim.pool == state.pool.key]
+            state.supply.validate(Counter(self.pods[uid].node for claim in claims for uid in claim.uids))
         for uid, pod in self.pods.items():
             home = self.pool_of(pod)
             for state in self.pools.values():
@@ -566,15 +585,14 @@ class ClaimState:
             uids = {uid for uid, pod in self.pods.items() if pod.mark is not None and pod.mark.claim == name}
             assert claim.uids == uids, f"{name}: {claim.uids}, marked {uids}"
         for key, state in self.pools.items():
-            have = Counter(tenant for pool, tenant, _ in self._counted.values() if pool == key)
-            have.update(tenant for pool, tenant in self._held.values() if pool == key)
+            have = self._pods_of_tenants(key)
             assert have == state.pods_of_tenant, f"{key}: counted {state.pods_of_tenant}, have {have}"
+            holds = sum(pool == key for pool, _ in self._held.values())
+            assert holds == state.holds, f"{key}: counted {state.holds} holds, are {holds}"
         for uid, pod in self.pods.items():
             assert self._presence.get(uid) == self._counts_as(pod), f"{pod.name} counts as {self._presence.get(uid)}"
-        assert self._holds == Counter(pool for pool, _ in self._held.values()), f"holds {self._holds}"
         counted = Counter(self._presence.values())
-        present = Counter({(key, each): n for key, found in self._present.items() for each, n in found.items() if n})
-        assert counted == present, f"present {present}, counted {counted}"
+        assert counted == self._present, f"present {self._present}, counted {counted}"
         keyed = {name: claim.key_of_tenant for name, claim in self.claims.items() if claim.key}
         assert keyed == {name: key for key, names in self.keys.items() for name in names}
         marked = {pod.mark.claim for pod in self.pods.values() if pod.mark is not None}

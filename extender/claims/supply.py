@@ -17,8 +17,12 @@ from heapq import heapify, heappop, heappush
 
 from extender.claims.records import Demand, Order, WarmPod
 
-#: This server's rank for the pod (see `Members`), the pod's place in the pool's order, its place by arrival.
+#: This server's rank for the pod (see `Members`), the pod's place in the pool's order, its place by arrival: negative
+#: where the pod that came last is first.
 _Key = tuple[int, float, int]
+
+
+_FIFO = Order.FIFO
 
 
 @dataclass(slots=True)
@@ -39,7 +43,6 @@ class Supply:
         self._goes_by_node = order in (Order.PACK, Order.SPREAD)
         self._pods: dict[str, WarmPod] = {}
         self._keys: dict[str, _Key] = {}
-        self._arrivals: dict[str, int] = {}
         self._last = 0
         #: Idle pods by node, and the number of claimed pods by node; empty unless the order is pack or spread.
         self._on_node: dict[str, set[str]] = {}
@@ -62,13 +65,12 @@ class Supply:
         elif known == pod:
             return
         else:
-            arrival = self._arrivals[uid]
+            arrival = abs(self._keys[uid][2])
             self.drop(uid)
         self._pods[uid] = pod
-        self._arrivals[uid] = arrival
         if self._goes_by_node:
             self._on_node.setdefault(pod.node, set()).add(uid)
-        self._keys[uid] = self._key(pod)
+        self._keys[uid] = self._key(pod, arrival)
         for demand, fitting in self._fitting.items():
             if not (demand.labels or demand.containers) or demand.fits(pod):
                 self._enter(fitting, uid)
@@ -78,7 +80,7 @@ class Supply:
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
-        del self._keys[uid], self._arrivals[uid]
+        del self._keys[uid]
         if self._goes_by_node:
             on_node = self._on_node[pod.node]
             on_node.discard(uid)
@@ -95,7 +97,7 @@ class Supply:
         if not self._claimed[node]:
             del self._claimed[node]
         for uid in sorted(self._on_node.get(node, ())):
-            self._keys[uid] = self._key(self._pods[uid])
+            self._keys[uid] = self._key_again(self._pods[uid])
             for fitting in self._fitting.values():
                 if uid in fitting.uids:
                     self._enter(fitting, uid)
@@ -103,7 +105,7 @@ class Supply:
     def rank_again(self) -> None:
         """Order the pods again after a change of the members."""
         for uid, pod in self._pods.items():
-            self._keys[uid] = self._key(pod)
+            self._keys[uid] = self._key_again(pod)
         for fitting in self._fitting.values():
             fitting.heap = [(self._keys[uid], uid) for uid in fitting.uids]
             heapify(fitting.heap)
@@ -112,13 +114,18 @@ class Supply:
         """Return this server's rank for a pod, as of when it was put here."""
         return self._keys[uid][0]
 
-    def _key(self, pod: WarmPod) -> _Key:
-        arrival, is_shared = self._arrivals[pod.uid], self._is_shared()
-        rank = self._rank(pod.uid) if is_shared else 0
-        if self._order is Order.FIFO:
-            return (rank, 0.0, -arrival) if not rank and is_shared else (rank, 0.0, arrival)
-        place = self._place(pod)
-        return (0, place, arrival) if not rank else (rank, -place, -arrival)
+    def _key_again(self, pod: WarmPod) -> _Key:
+        """Return the present key of a pod that is here."""
+        return self._key(pod, abs(self._keys[pod.uid][2]))
+
+    def _key(self, pod: WarmPod, arrival: int) -> _Key:
+        place = 0.0 if self._order is _FIFO else self._place(pod)
+        if not self._is_shared():
+            return 0, place, arrival
+        rank = self._rank(pod.uid)
+        if self._order is _FIFO:
+            return rank, place, arrival if rank else -arrival
+        return (rank, -place, -arrival) if rank else (0, place, arrival)
 
     def _place(self, pod: WarmPod) -> float:
         match self._order:
@@ -198,8 +205,9 @@ class Supply:
             heappop(heap)
         return []
 
-    def validate(self) -> None:
-        """Derive every index again. Raise AssertionError, which names the difference."""
+    def validate(self, claimed: Counter[str]) -> None:
+        """Derive every index again. Raise AssertionError, which names the difference. `claimed`: the pool's claimed
+        pods by node."""
         for demand, fitting in self._fitting.items():
             uids = {uid for uid, pod in self._pods.items() if demand.fits(pod)}
             assert uids == fitting.uids, f"{demand}: indexed {fitting.uids}, fit {uids}"
@@ -207,4 +215,5 @@ class Supply:
             assert not lost, f"{demand}: not in the heap: {lost}"
         nodes = {uid: pod.node for uid, pod in self._pods.items() if self._goes_by_node}
         assert nodes == {uid: node for node, uids in self._on_node.items() for uid in uids}
-        assert all(self._keys[uid] == self._key(pod) for uid, pod in self._pods.items())
+        assert all(self._keys[uid] == self._key_again(pod) for uid, pod in self._pods.items())
+        assert not self._goes_by_node or self._claimed == claimed, f"claimed {self._claimed}, are {claimed}"

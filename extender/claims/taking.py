@@ -27,7 +27,7 @@ from extender.claims import images
 from extender.claims.events import ClaimAsked
 from extender.claims.records import ClaimMark, Mode, Phase, PoolKey, WarmPod
 from extender.claims.requests import Pending
-from extender.claims.state import ClaimState
+from extender.claims.state import ClaimState, PoolState
 from extender.claims.window import Window
 from extender.claims.writes.look import LookAtPod, PodLooked
 from extender.claims.writes.take import PodTaken, TakePod
@@ -41,9 +41,11 @@ _TRIES = 5
 _FIRST_LOOK, _LONGEST_LOOK = 0.25, 8.0
 #: A hold is never freed by time.
 _LEASE = math.inf
+#: Every claim needs these, and Python 3.11 takes as long for an attribute of an enum as for a call.
+_DETACH, _DONE = Mode.DETACH, OutcomeKind.DONE
 
 
-class Taking(msgspec.Struct):
+class Taking(msgspec.Struct, gc=False):
     """One pod that is being written for one claim."""
 
     token: int
@@ -110,8 +112,8 @@ class TakingPods:
 
     # -- choosing -------------------------------------------------------------------------------------------------
 
-    def pair(self, pending: Pending, pods: list[WarmPod], expires: float, now: float) -> None:
-        """Hold these idle pods for the request, all or none, and queue their writes."""
+    def pair(self, pool: PoolState, pending: Pending, pods: list[WarmPod], expires: float, now: float) -> None:
+        """Hold these idle pods of the pool for the request, all or none, and queue their writes."""
         asked = pending.asked
         mark = ClaimMark(
             claim=asked.claim,
@@ -123,10 +125,11 @@ class TakingPods:
             expires=expires,
         )
         for pod, hold in zip(pods, self._holds(pods, asked.claim, now), strict=True):
-            self._takings[hold.token] = Taking(hold.token, asked.claim, asked.pool, pod, mark, asked)
-            pending.writing[hold.token] = pod.uid
-            self.outbox.append(hold.token)
-            self._state.hold(hold.token, asked.pool, asked.tenant)
+            token = hold.token
+            self._takings[token] = Taking(token, asked.claim, asked.pool, pod, mark, asked)
+            pending.writing[token] = pod.uid
+            self.outbox.append(token)
+            self._state.hold(token, pool, asked.tenant)
             self._state.withdraw(pod.uid)
 
     def _holds(self, pods: list[WarmPod], claim: str, now: float) -> tuple[Hold[None], ...]:
@@ -148,8 +151,9 @@ class TakingPods:
         return sent
 
     def _command(self, taking: Taking, now: float) -> TakePod:
-        pod, pool, asked = taking.pod, self._state.pools[taking.pool].pool, taking.asked
-        detaches = pool.mode is Mode.DETACH
+        pod, state, asked = taking.pod, self._state.pools[taking.pool], taking.asked
+        pool = state.pool
+        detaches = pool.mode is _DETACH
         phase: str = Phase.RUNNING if pod.has_phase or not detaches else ""
         mark, changes = taking.mark, images.changes(pod, asked.images) if asked.images else ()
         if asked.images:
@@ -171,7 +175,7 @@ class TakingPods:
             images=changes,
             labels=asked.labels,
             annotations=asked.annotations,
-            detach=tuple(sorted(pool.selector.items())) if detaches else (),
+            detach=state.selector if detaches else (),
             owner=pod.owner if detaches else "",
         )
 
@@ -192,10 +196,10 @@ class TakingPods:
         if taking is None or taking.unclear is not None or not taking.is_sent:
             return None, []
         outcome = report.outcome
+        if outcome.kind is _DONE and report.pod is not None:
+            self._window.succeeded()
+            return self._claimed(taking, report.pod), []
         match outcome.kind:
-            case OutcomeKind.DONE if report.pod is not None:
-                self._window.succeeded()
-                return self._claimed(taking, report.pod), []
             case OutcomeKind.GONE | OutcomeKind.STALE:
                 self._state.lose(taking.pod.uid)
                 return Lost(self._end(taking)), []

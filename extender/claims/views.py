@@ -106,7 +106,7 @@ def snapshot(state: ClaimState, requests: Requests, key: PoolKey, now: float) ->
     if pool is None:
         return None
     present, counts = state.present(key), requests.counts.get(key, Counts())
-    idle, held = len(pool.supply), state.held(key)
+    idle, held = len(pool.supply), pool.holds
     free = present[Presence.FREE] - idle - held
     waiting = [requests.pending[each] for each in pool.queue.requests()]
     coming = present[Presence.UNREADY] + max(free, 0)
