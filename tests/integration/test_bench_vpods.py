@@ -12,15 +12,17 @@ from tests.bench.vpods.__main__ import POLICIES, QUICK, main
 from tests.bench.vpods.decisions import STEPS, Decisions, measure
 from tests.bench.vpods.figures import AIMED_AT, MOST_US, Figures, aims
 from tests.bench.vpods.moves import Moves, fewest_moves
+from tests.bench.vpods.served import Served
 from tests.bench.vpods.start import Start
 from tests.bench.vpods.workload import Draws, Size, recorded
 
 MOVES = Moves("balanced", 100, after_leader=0, after_pod=7, minimum=7, uneven=0)
 START = Start(10, 5, 1.0, 0)
+SERVED = Served(10, 5, seconds=3.0, cpu=9.0, mebibytes=300.0, writes=0)
 
 
 def test_the_quick_bench_measures_every_row(tmp_path: Path) -> None:
-    assert main(["--quick", "--check", "--json", str(tmp_path / "raw.json")]) == 0
+    assert main(["--quick", "--alone", "--check", "--json", str(tmp_path / "raw.json")]) == 0
     raw = json.loads((tmp_path / "raw.json").read_bytes())
     assert [each["policy"] for each in raw["decisions"]] == [each["policy"] for each in raw["moves"]] == [*POLICIES]
     for each in raw["decisions"]:
@@ -32,6 +34,14 @@ def test_the_quick_bench_measures_every_row(tmp_path: Path) -> None:
         )
     assert raw["decisions"][0]["as_recorded"] is True
     assert all(aim["met"] for aim in raw["aims"])
+
+
+@pytest.mark.slow
+def test_the_quick_bench_starts_a_server(tmp_path: Path) -> None:
+    assert main(["--quick", "--json", str(tmp_path / "raw.json")]) == 0
+    served = json.loads((tmp_path / "raw.json").read_bytes())["served"]
+    assert served["writes"] == 0
+    assert min(served["seconds"], served["cpu"], served["mebibytes"]) > 0
 
 
 @pytest.mark.parametrize("size", [size for size in recorded() if size.vpods == 100 and size.most < 200])
@@ -74,6 +84,9 @@ def test_each_aim_is_held_against_its_figure() -> None:
         assert [aim.met for aim in aims(replace(figures, decisions=[slow]))].count(False) == 1
     for wrong in (replace(MOVES, after_leader=1), replace(MOVES, after_pod=8), replace(MOVES, uneven=1)):
         assert [aim.met for aim in aims(replace(figures, moves=[wrong]))].count(False) == 1
+    for poor in (replace(SERVED, seconds=3.1), replace(SERVED, mebibytes=301.0), replace(SERVED, writes=1)):
+        assert [aim.met for aim in aims(replace(figures, served=poor))].count(False) == 1
+    assert all(aim.met for aim in aims(replace(figures, served=SERVED)))
     for late in (replace(START, seconds=3.1), replace(START, writes=1)):
         assert [aim.met for aim in aims(replace(figures, start=late))].count(False) == 1
 

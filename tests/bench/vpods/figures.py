@@ -12,14 +12,15 @@ from rich.table import Table
 from tests.bench.report import Aim, show_aims
 from tests.bench.vpods.decisions import STEPS, Decisions
 from tests.bench.vpods.moves import Moves
+from tests.bench.vpods.served import Served
 from tests.bench.vpods.start import Start
 from tests.bench.vpods.workload import Size, recorded
 
 #: The size that has aims, and the most CPU microseconds of a call there.
 AIMED_AT = Size(1000, 200, 200)
 MOST_US = {"no_change": 200.0, "churn": 1000.0, "autoscaler": 500.0}
-#: Seconds from the first lists to the last decision.
-MOST_START = 3.0
+#: Seconds until a server is ready with all vpods, and its memory then, MiB.
+MOST_START, MOST_MIB = 3.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Figures:
     decisions: Sequence[Decisions]
     moves: Sequence[Moves]
     start: Start
+    served: Served | None = None
 
 
 def aims(figures: Figures) -> list[Aim]:
@@ -54,7 +56,16 @@ def aims(figures: Figures) -> list[Aim]:
     what = f"engine, {began.vpods:,} vpods x {began.pods} pods: start, CPU s"
     found.append(Aim(what, began.seconds, f"at most {MOST_START:g}", began.seconds <= MOST_START))
     found.append(Aim("engine: writes at a start where nothing changed", began.writes, "0", began.writes == 0))
-    return found
+    return found + (_served_aims(figures.served) if figures.served else [])
+
+
+def _served_aims(served: Served) -> list[Aim]:
+    name = f"server, {served.vpods:,} vpods x {served.pods} pods"
+    return [
+        Aim(f"{name}: ready, s", served.seconds, f"at most {MOST_START:g}", served.seconds <= MOST_START),
+        Aim(f"{name}: memory, MiB", served.mebibytes, f"at most {MOST_MIB:g}", served.mebibytes <= MOST_MIB),
+        Aim(f"{name}: writes where nothing changed", served.writes, "0", served.writes == 0),
+    ]
 
 
 def show(console: Console, figures: Figures) -> None:
@@ -88,6 +99,8 @@ def show(console: Console, figures: Figures) -> None:
         numbers = (moved.vreplicas, moved.after_leader, moved.after_pod, moved.minimum, moved.uneven)
         table.add_row(moved.policy, *(f"{number:,}" for number in numbers))
     console.print(table)
+    if figures.served:
+        console.print(f"server: {figures.served.cpu:.2f} s of CPU until every vpod is decided about", highlight=False)
     show_aims(console, aims(figures))
 
 
@@ -114,5 +127,6 @@ def as_json(figures: Figures) -> dict[str, Any]:
         ],
         "moves": [asdict(each) for each in figures.moves],
         "start": asdict(figures.start),
+        "served": asdict(figures.served) if figures.served else None,
         "aims": [asdict(aim) for aim in aims(figures)],
     }

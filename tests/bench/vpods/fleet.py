@@ -56,12 +56,14 @@ class Fleet:
         self.moves = 0
         #: Statuses that were written.
         self.writes = 0
+        #: The last write of each vpod, by its name.
+        self.commands: dict[str, WritePlacements] = {}
         self._version = 10_000_000
         self._now = 0.0
         self.engine = VPodEngine()
 
     def _vpod(self, number: int, wanted: int) -> VPodRecord:
-        return VPodRecord(key=vpod_key(number), uid=f"uid-{number}", version="1", set=SET, wanted=wanted)
+        return VPodRecord(key=vpod_key(number), uid=f"uid-{number}", version="1", set=SET, wanted=wanted, generation=1)
 
     # -- a server
 
@@ -99,6 +101,7 @@ class Fleet:
         if not isinstance(command, WritePlacements):
             raise TypeError(f"nothing but placements is written in this bench, not {command}")
         self.writes += 1
+        self.commands[command.key.name] = command
         number = int(command.key.name.removeprefix("vp-"))
         before, after = self.vpods[number], dict(command.placements)
         left = sum(max(0, held - after.get(name, 0)) for name, held in before.placements)
@@ -127,6 +130,9 @@ class Fleet:
         """Somebody scales the set up, and its controller starts a pod."""
         self.pods += 1
         self.run([WorkloadSeen(self._workload()), HostPodSeen(self._pod(self.pods - 1))])
+
+    def wanted(self, name: str) -> int:
+        return self.vpods[int(name.removeprefix("vp-"))].wanted
 
     def placements(self) -> dict[str, tuple[tuple[str, int], ...]]:
         return {str(vpod.key): vpod.placements for vpod in self.vpods}
