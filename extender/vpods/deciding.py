@@ -45,7 +45,11 @@ class Deciding:
                 name = next(iter(hosted.dirty))
                 del hosted.dirty[name]
                 left -= 1
-                self._decide(key, hosted, state.by_name[name])
+                tracked = state.by_name[name]
+                was_written = tracked.hold is None
+                self._decide(key, hosted, tracked)
+                if was_written:
+                    _pass_on(hosted, name)
 
     def _without_set(self, tracked: Tracked) -> None:
         """A vpod that has no set, or not this one, stays as it is, and its status says why."""
@@ -177,6 +181,12 @@ def _remember(hosted: HostedSet, name: str, placement: Placement) -> None:
         hosted.cramped[name] = None
     else:
         hosted.cramped.pop(name, None)
+
+
+def _pass_on(hosted: HostedSet, name: str) -> None:
+    """Let the others in line have the room that the first one cannot use, such as for its own limit on each pod."""
+    if next(iter(hosted.waiting), "") == name and hosted.free():
+        hosted.dirty.update(dict.fromkeys([*hosted.waiting][1:]))
 
 
 def _waits(tracked: Tracked, vpod: VPodState, placement: Placement) -> bool:

@@ -405,3 +405,26 @@ def test_many_vpods_are_decided_a_number_at_a_time():
     assert world.engine.next_due() == world.now
     world.settle()
     assert all(vpod.placements for vpod in world.vpods.values())
+
+
+def test_room_that_the_first_vpod_in_line_cannot_use_goes_to_the_next():
+    world = World(replicas=2, capacity=3, scales=False)
+    for name, wanted, limit in (("a", 4, 0), ("first", 4, 1), ("second", 3, 0)):
+        world.want(name, wanted, max_per_pod=limit)
+        world.settle()
+    assert world.placed("second") == {}
+    world.delete("a")
+    world.settle()
+    assert (sum(world.placed("first").values()), sum(world.placed("second").values())) == (2, 3)
+
+
+def test_a_vpod_in_line_whose_number_is_wrong_blocks_no_other():
+    world = World(replicas=1, scales=False)
+    for name in ("a", "first", "second"):
+        world.want(name, 10)
+        world.settle()
+    world.want("first", -1)
+    world.settle()
+    world.delete("a")
+    world.settle()
+    assert world.placed("second") == {"ss-0": 10}
