@@ -24,20 +24,20 @@ _NOTHING: Any = object()
 class Table(dict[K, V]):
     """A dictionary that a copy can follow. Keys and values are records, or never change."""
 
-    __slots__ = ("_copy", "_hear")
+    __slots__ = ("_copy", "_on_set")
 
     #: While the table is followed: the table to which each change is made as well, and what hears of new values.
     _copy: Table[K, V]
-    _hear: Callable[[V], object]
+    _on_set: Callable[[V], object]
 
-    def follow(self, hear: Callable[[V], object] | None = None) -> Table[K, V]:
-        """Return a copy that is equal to this table until `unfollow`. `hear` is called with each value that is set.
+    def follow(self, on_set: Callable[[V], object] | None = None) -> Table[K, V]:
+        """Return a copy that is equal to this table until `unfollow`. `on_set` is called with each value that is set.
 
         Raises RuntimeError if another copy follows it.
         """
         if self.is_followed:
             raise RuntimeError("another copy of this table is being made")
-        self._copy, self._hear = self.copy(), hear or _ignore
+        self._copy, self._on_set = self.copy(), on_set or _ignore
         self.__class__ = _Followed
         return self._copy
 
@@ -45,7 +45,7 @@ class Table(dict[K, V]):
         """Leave the copy, if there is one, as it is."""
         if self.is_followed:
             self.__class__ = Table
-            del self._copy, self._hear
+            del self._copy, self._on_set
 
     @property
     def is_followed(self) -> bool:
@@ -64,7 +64,7 @@ class _Followed(Table[K, V]):
     def __setitem__(self, key: K, value: V) -> None:
         dict.__setitem__(self, key, value)
         self._copy[key] = value
-        self._hear(value)
+        self._on_set(value)
 
     def __delitem__(self, key: K) -> None:
         dict.__delitem__(self, key)
@@ -105,10 +105,10 @@ class Followers:
     def __init__(self) -> None:
         self._copies: dict[int, tuple[Table[Any, Any], Table[Any, Any]]] = {}
 
-    def follow(self, table: Table[Any, V], hear: Callable[[V], object] | None = None) -> None:
-        """Begin to follow it, unless that is done already. `hear` is called with each value that is set."""
+    def follow(self, table: Table[Any, V], on_set: Callable[[V], object] | None = None) -> None:
+        """Begin to follow it, unless that is done already. `on_set` is called with each value that is set."""
         if id(table) not in self._copies:
-            self._copies[id(table)] = table, table.follow(hear)
+            self._copies[id(table)] = table, table.follow(on_set)
 
     def taken(self, table: Table[K, V]) -> Table[K, V]:
         """A copy of the table as it is now; that which follows it, if there is one. To be called once for each."""

@@ -81,7 +81,7 @@ class Accounts:
             takers: dict[str, str] = {}
             for gang in found.gangs:
                 spec = gang.spec
-                takers[spec.group] = self._who_took(spec, gang.uids(), lost=gang.lost_quota)
+                takers[spec.group] = self._taker(spec, gang.uids(), lost=gang.lost_quota)
                 self._recover(gang, takers[spec.group])
             if hive.promoting:
                 self._line.realign()
@@ -89,14 +89,14 @@ class Accounts:
                 self._give_back(takers)
             self._say_why(takers)
 
-    def _who_took(self, spec: PodSpec, uids: Iterable[str], *, lost: bool) -> str:
+    def _taker(self, spec: PodSpec, uids: Iterable[str], *, lost: bool) -> str:
         """The group that has the quota of the group of these pods; empty if the group has it itself.
 
         `lost`: one of the pods was bound without quota. If no other pod says why, the group itself counts as the taker.
         """
         if spec.priority < 0:
             return ""
-        taker = self._log.latest_taker if self.hive.promoting else self._log.who_took
+        taker = self._log.latest_taker if self.hive.promoting else self._log.taker
         return taker(spec.group, uids) or (spec.group if lost else "")
 
     def _recover(self, gang: Gang, taker: str) -> None:
@@ -147,7 +147,7 @@ class Accounts:
 
     def _listen(self, bound: BoundPod, *, found: bool) -> None:
         """Notes what the pod says about others."""
-        self._log.add(bound.pod.uid, bound.spec.group, lazy_preemption.said_by(bound.pod), found=found)
+        self._log.add(bound.pod.uid, bound.spec.group, lazy_preemption.record_of(bound.pod), found=found)
 
     def _add(self, bound: BoundPod, *, found: bool) -> None:
         """Takes the quota that others lost to this pod's decision, or have lost since."""
@@ -156,7 +156,7 @@ class Accounts:
             group = hive.groups.get(each.group)
             if group is not None and each.group != spec.group and self._log.is_of(pod.uid, group):
                 self._take_quota(group, each.by)
-        taker = self._who_took(spec, [pod.uid], lost=bound.lost_quota)
+        taker = self._taker(spec, [pod.uid], lost=bound.lost_quota)
         is_new = spec.group not in hive.groups
         add_pod(hive, _member(pod), spec, bound.allocation, found=found, preemptor=taker)
         group = hive.groups[spec.group]
@@ -167,8 +167,8 @@ class Accounts:
     def _add_to_line(self, bound: BoundPod, *, found: bool) -> None:
         """The same where groups may have their quota back: who has it is worked out anew."""
         spec = bound.spec
-        self._line.step_aside({bound.allocation.chain})
-        taker = self._who_took(spec, [bound.pod.uid], lost=bound.lost_quota)
+        self._line.suspend_promoted({bound.allocation.chain})
+        taker = self._taker(spec, [bound.pod.uid], lost=bound.lost_quota)
         add_pod(self.hive, _member(bound.pod), spec, bound.allocation, found=found, preemptor=taker)
         self._line.realign()
 

@@ -293,7 +293,7 @@ class Gang:
         return twin
 
 
-class GangBook:
+class GangIndex:
     """All gangs that have a member, and the gang of each pod."""
 
     def __init__(self) -> None:
@@ -339,15 +339,15 @@ class GangBook:
         """All that may be large."""
         return self.gangs, self._of
 
-    def taken(self, followers: Followers) -> GangBook:
+    def taken(self, followers: Followers) -> GangIndex:
         """A copy that still refers to the gangs of this one."""
-        twin = GangBook()
+        twin = GangIndex()
         twin.gangs, twin._of = followers.taken(self.gangs), followers.taken(self._of)
         return twin
 
     def validate(self, waiting: Iterable[Pod], allocated: Iterable[Pod]) -> None:
         """Compare the book with one derived from the records. Raises AssertionError."""
-        fresh = GangBook()
+        fresh = GangIndex()
         for pod in (*waiting, *allocated):
             if (declared := membership_or_none(pod)) is not None:
                 fresh.add(pod, declared)

@@ -21,7 +21,7 @@ from typing import Any, Self
 from algorithm.interface import Victim
 from algorithm.model import Node, Pod, fits
 from algorithm.packing.demand import demand_of
-from algorithm.packing.gangs import Gang, GangBook, GangKey, membership_or_none
+from algorithm.packing.gangs import Gang, GangIndex, GangKey, membership_or_none
 from algorithm.packing.nodes import Cluster, Hold, NodeRoom
 from algorithm.tables import Followers, Table
 
@@ -44,7 +44,7 @@ class State:
 
     def __init__(self, *, spread: bool) -> None:
         self.cluster = Cluster(spread=spread)
-        self.gangs = GangBook()
+        self.gangs = GangIndex()
         self.waiting: Table[str, Pod] = Table()
         self.allocated: Table[str, Pod] = Table()
         self.preemptions: Table[str, Preemption] = Table()

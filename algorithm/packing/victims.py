@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from algorithm.model import Pod, PodKey
 from algorithm.packing.demand import Demand, demand_of, short_of, size
-from algorithm.packing.gangs import Gang, GangBook
+from algorithm.packing.gangs import Gang, GangIndex
 from algorithm.packing.nodes import NodeRoom
 from algorithm.packing.trial import Trial
 
@@ -60,7 +60,7 @@ class Eviction(NamedTuple):
 class Evictor:
     """Finds victims of a priority below `below`; `spared` pods are never victims."""
 
-    def __init__(self, trial: Trial, gangs: GangBook, *, below: int, spared: AbstractSet[str]) -> None:
+    def __init__(self, trial: Trial, gangs: GangIndex, *, below: int, spared: AbstractSet[str]) -> None:
         self._trial = trial
         self._gangs = gangs
         self.below = below

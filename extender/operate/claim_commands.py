@@ -252,16 +252,16 @@ def _client(waggle: WaggleOptions) -> Iterator[SyncWaggle]:
         with waggle.reached(), waggle_of(waggle.direct(), waggle.target, waggle.token_file) as client:
             yield client
     except (NotFoundError, ClaimTimeoutError, ClaimLostError) as error:
-        remark(_said(error), title="waggle", style="red")
+        remark(_error_text(error), title="waggle", style="red")
         raise typer.Exit(1) from error
     except WaggleError as error:
-        raise refuse(ReachError(_said(error))) from error
+        raise refuse(ReachError(_error_text(error))) from error
     except KeyboardInterrupt:
         remark("interrupted: nothing stays claimed")
         raise typer.Exit(130) from None
 
 
-def _said(error: Any) -> str:
+def _error_text(error: Any) -> str:
     return f"{error} ({error.code})" if error.code else str(error)
 
 

@@ -16,7 +16,7 @@ _GI = 1 << 30
 def explanation(found: Any) -> str:
     """The text about one pod, from `/v1/explain`."""
     pod = found["pod"]
-    return "\n".join([_headline(pod), *_why(found), *_story(found["story"])])
+    return "\n".join([_headline(pod), *_why(found), *_history(found["story"])])
 
 
 def _headline(pod: Any) -> str:
@@ -38,7 +38,7 @@ def _why(found: Any) -> Iterator[str]:
         yield f"Reason: {reason['code']}. kube-scheduler wrote: {found['pod']['kubeScheduler']}"
 
 
-def _story(lines: Sequence[str]) -> Iterator[str]:
+def _history(lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield "History:"
         yield from (f"  {line}" for line in lines[-_STORY:])

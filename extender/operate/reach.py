@@ -139,7 +139,7 @@ class Forwarding:
         arguments = ("port-forward", "--address=127.0.0.1", f"service/{target.service}", f":{PORT}")
         self._child = kubectl.start(*arguments)
         assert self._child.stdout is not None
-        self._said: IO[str] = self._child.stdout
+        self._output: IO[str] = self._child.stdout
         try:
             self.port = self._first_words()
         except ReachError:
@@ -151,9 +151,9 @@ class Forwarding:
     def _first_words(self) -> int:
         deadline, said = time.monotonic() + _KUBECTL_SECONDS, ""
         with selectors.DefaultSelector() as selector:
-            selector.register(self._said, selectors.EVENT_READ)
+            selector.register(self._output, selectors.EVENT_READ)
             while selector.select(max(0.0, deadline - time.monotonic())):
-                text = os.read(self._said.fileno(), 4096).decode(errors="replace")
+                text = os.read(self._output.fileno(), 4096).decode(errors="replace")
                 said += text
                 if found := _FORWARDING.search(said):
                     return int(found[1])
@@ -163,7 +163,7 @@ class Forwarding:
 
     def _drain(self) -> None:
         with suppress(OSError, ValueError):  # it is closed
-            while os.read(self._said.fileno(), 4096):
+            while os.read(self._output.fileno(), 4096):
                 pass
 
     @property
@@ -177,7 +177,7 @@ class Forwarding:
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()
-        self._said.close()
+        self._output.close()
 
 
 class Connection:

@@ -29,7 +29,7 @@ from algorithm.interface import (
 from algorithm.model import Node, Pod, same_but_version
 from algorithm.reasons import Code, Reason, reason
 from algorithm.tables import Table
-from extender.scheduling.faults import FaultBook
+from extender.scheduling.faults import FaultLog
 from extender.scheduling.policy import Limits
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class AlgorithmDriver:
         #: UIDs of the pods for which the algorithm keeps room besides preemptions. It changes only in calls that report
         #: a change.
         self.reserved: frozenset[str] = frozenset()
-        self.fault_book = FaultBook()
+        self.fault_log = FaultLog()
         self._find_out(algorithm)
 
     def _find_out(self, algorithm: SchedulerAlgorithm) -> None:
@@ -71,12 +71,12 @@ class AlgorithmDriver:
     @property
     def faults(self) -> int:
         """How many faults the algorithm has had."""
-        return self.fault_book.total
+        return self.fault_log.total
 
     @property
     def last_fault(self) -> str:
         """The text of its last fault; "" if it has had none."""
-        return self.fault_book.last.text if self.fault_book.last else ""
+        return self.fault_log.last.text if self.fault_log.last else ""
 
     @property
     def pending_count(self) -> int:
@@ -99,7 +99,7 @@ class AlgorithmDriver:
         self.calls += other.calls + 1
         self.reserved = other.reserved
         self._find_out(other.algorithm)
-        self.fault_book.absorb(other.fault_book)
+        self.fault_log.absorb(other.fault_log)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
@@ -330,7 +330,7 @@ class AlgorithmDriver:
         `rule` tells breaches apart; with `args` in its places `{}` it is the text.
         """
         text = rule.format(*args) if args else rule
-        self.fault_book.breached(call, rule, text, self.now, subject)
+        self.fault_log.breached(call, rule, text, self.now, subject)
         return AlgorithmFault(text)
 
     def gang(self, pod: Pod) -> GangInfo | None:
@@ -390,7 +390,7 @@ class AlgorithmDriver:
         return True
 
     def _failed(self, call: str, error: Exception, subject: object = None) -> str:
-        return self.fault_book.raised(call, error, self.now, subject)
+        return self.fault_log.raised(call, error, self.now, subject)
 
 
 def _wrong_with(result: object) -> str:

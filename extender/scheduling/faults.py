@@ -1,6 +1,6 @@
 """The faults of the algorithm: exceptions, and breaches of its contract. Distinguished and counted, in bounded memory.
 
-    driver --note--> FaultBook: one Fault for each place that raises <--read-- log, metrics, /readyz, pages
+    driver --note--> FaultLog: one Fault for each place that raises <--read-- log, metrics, /readyz, pages
 
 Two exceptions are the same fault if the same call raised the same type at the same line: texts differ, since they name
 pods. The first one keeps its traceback. An engine writes no log, so `server/watchdog.py` reads the book and does that.
@@ -48,7 +48,7 @@ class Fault:
         return f"{self.call}{about}: {self.text}" if self.call else self.text
 
 
-class FaultBook:
+class FaultLog:
     """The faults of one algorithm. Written under the lock of the engine's loop; `known` may be read without it."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class FaultBook:
         """The faults, each with a key that stays the same while its count grows."""
         return list(self._by_place.items())
 
-    def absorb(self, other: FaultBook) -> None:
+    def absorb(self, other: FaultLog) -> None:
         """Add the faults of another book, for an algorithm that takes over."""
         self.total += other.total
         self.last = other.last or self.last

@@ -154,7 +154,7 @@ class Forking:
         yield from self._unwatch()
 
     def _copy_records(self) -> Iterator[bool]:
-        index, rooms = self._engine.state.pods, self._engine.state.cache.rooms
+        index, builders = self._engine.state.pods, self._engine.state.cache.builders
         if self._is_watched:
             for table in _tables(self._parts):
                 self._followers.follow(table)
@@ -163,10 +163,10 @@ class Forking:
             for pod_info in chunk:
                 self._copy_pod(pod_info)
             yield False
-        for names in _chunks(list(rooms)):
+        for names in _chunks(list(builders)):
             for name in names:
-                if name in rooms:
-                    self._nodes[name] = rooms[name].copy()
+                if name in builders:
+                    self._nodes[name] = builders[name].copy()
             yield False
         while self._number_changed() > _LAST:
             self._copy_changed(PIECE)
@@ -179,8 +179,8 @@ class Forking:
         changed = cache.watch or set()
         for _ in range(min(most, len(changed))):
             name = changed.pop()
-            if name in cache.rooms:
-                self._nodes[name] = cache.rooms[name].copy()
+            if name in cache.builders:
+                self._nodes[name] = cache.builders[name].copy()
 
     def _copy_pod(self, pod_info: PodInfo) -> None:
         if self._is_watched:
@@ -227,7 +227,7 @@ class Forking:
         """Put copies in the place of records."""
         state = twin.state
         state.pods.replace(self._pods)
-        state.cache.rooms.update({name: self._nodes[name] for name in state.cache.rooms})
+        state.cache.builders.update({name: self._nodes[name] for name in state.cache.builders})
         state.cache.restore_names()
         state.wait_index.restore_waiters()
         state.ledger.restore_groups()

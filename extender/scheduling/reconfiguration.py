@@ -72,7 +72,7 @@ class Reconfiguring:
             return [Reconfigured(event.number, "the new algorithm is not there")]
         bootstrap(new, self._cluster_state())
         if new.pending_count > old.pending_count:
-            old.fault_book.absorb(new.fault_book)
+            old.fault_log.absorb(new.fault_log)
             return [Reconfigured(event.number, f"it does not understand what is there: {new.last_fault}")]
         changes = _changes(old.algorithm, new)
         claims = list(old.preempting.values())

@@ -66,8 +66,8 @@ def io_metrics(
 
 
 def _write_metrics(committer: Committer[Any]) -> list[Metric]:
-    gate, hints, stats = committer.gate, committer.hints, committer.stats
-    throttle = gate.throttle
+    queue, hints, stats = committer.queue, committer.best_effort, committer.stats
+    throttle = queue.throttle
     urgent, hint = {"queue": "urgent"}, {"queue": "hints"}
     return [
         Metric(
@@ -86,13 +86,13 @@ def _write_metrics(committer: Committer[Any]) -> list[Metric]:
             "waggle_write_queue_length",
             "gauge",
             "Requests that wait for their turn.",
-            [(urgent, gate.depth), (hint, hints.depth)],
+            [(urgent, queue.depth), (hint, hints.depth)],
         ),
         Metric(
             "waggle_write_queue_oldest_seconds",
             "gauge",
             "How long the first in the queue has waited.",
-            [(urgent, gate.oldest), (hint, hints.oldest)],
+            [(urgent, queue.oldest), (hint, hints.oldest)],
         ),
         Metric(
             "waggle_write_pauses_total",

@@ -99,7 +99,7 @@ class ReadModel:
         )
 
     def _view(self, pod_info: PodInfo, now: float) -> PodView:
-        said = self._rows.said(pod_info)
+        said = self._rows.fields_of(pod_info)
         view = pod_view(pod_info, now, self._messages(pod_info.uid))
         return replace(view, gang=said.group, tenant=said.tenant, priority=said.priority, devices=said.devices)
 
@@ -171,14 +171,14 @@ class ReadModel:
             try:
                 return driver.algorithm.inspect()
             except Exception as error:
-                driver.fault_book.raised("inspect", error, now)
+                driver.fault_log.raised("inspect", error, now)
                 return {}
 
     def algorithm_faults(self) -> FaultsView:
         """Return what the algorithm did wrong."""
         driver = self._machine.driver
         with self._loop.paused() as now:
-            return FaultsView(driver.faults, driver.fault_book.last, now, tuple(sorted(driver.unknown_nodes)))
+            return FaultsView(driver.faults, driver.fault_log.last, now, tuple(sorted(driver.unknown_nodes)))
 
     def algorithm_page(self, path: str) -> bytes:
         """Return one of the algorithm's own pages, as a line of JSON. Raises PageNotFound, InvalidArgument."""
@@ -203,7 +203,7 @@ class ReadModel:
             waits = pod_info.state in PENDING
             known = len(self._machine.driver.nodes)
         if not waits:
-            return Explanation(pod=view, reason=view.reason, nodes=nodes, story=_story(lines, now))
+            return Explanation(pod=view, reason=view.reason, nodes=nodes, story=_history(lines, now))
         verdict = self._what_if.ask_one(pod.uid)
         if verdict is None:  # of a pod that is newer than the copy, nothing is known yet
             verdict = Verdict() if self._what_if.possible else self._live_verdict(pod)
@@ -221,7 +221,7 @@ class ReadModel:
             advice=said,
             node_if_asked=verdict.node,
             reason_if_asked=verdict.reason,
-            story=_story(lines, now),
+            story=_history(lines, now),
         )
 
     def similar_pods(self, namespace: str, name: str) -> list[str]:
@@ -246,7 +246,7 @@ class ReadModel:
                     advice += [sentence] if sentence else []
         except Exception as error:
             with self._loop.paused() as now:
-                return Verdict(fault=self._machine.driver.fault_book.raised("explain", error, now, pod))
+                return Verdict(fault=self._machine.driver.fault_log.raised("explain", error, now, pod))
         return Verdict(sentences=tuple(advice))
 
     def _pod_status(self, pod_info: PodInfo, _now: float) -> metrics.PodStatus:
@@ -284,5 +284,5 @@ def _summarized(view: PodView, said: Sequence[str]) -> PodView:
     return replace(view, summary=said[0]) if said else view
 
 
-def _story(lines: Sequence[HistoryLine], now: float) -> list[str]:
+def _history(lines: Sequence[HistoryLine], now: float) -> list[str]:
     return [f"{now - line.at:.1f}s ago, event {line.event}: {line.text}" for line in lines]

@@ -47,7 +47,7 @@ class PodRow(NamedTuple):
     created: str
 
 
-class Said(NamedTuple):
+class RowFields(NamedTuple):
     """What the algorithm says about a pod, completed from the pod itself."""
 
     group: str
@@ -112,12 +112,12 @@ class PodRows:
             pod.created,
         )
 
-    def said(self, pod_info: PodInfo) -> Said:
+    def fields_of(self, pod_info: PodInfo) -> RowFields:
         """Return what the algorithm says about a pod. To be called under the loop's lock."""
         pod = pod_info.placed or pod_info.pod
         found = self._described(pod_info.uid, pod)
         priority = self._priority(pod, found.description)
-        return Said(found.group, found.description.tenant, priority, found.devices)
+        return RowFields(found.group, found.description.tenant, priority, found.devices)
 
     def _described(self, uid: str, pod: Pod) -> _Described:
         algorithm = self._machine.driver.algorithm

@@ -93,7 +93,7 @@ class Runtime:
         self._readiness_warnings: list[Callable[[], str]] = []
         #: The nodes that the algorithm failed to take in, as last seen.
         self._unknown: list[str] = []
-        self.watchdog = Watchdog(self.loop, machine.driver.fault_book, hang=hang)
+        self.watchdog = Watchdog(self.loop, machine.driver.fault_log, hang=hang)
         self.model.add_gauges(self.watchdog.metrics)
         self.add_readiness_warning(self._unknown_nodes)
         self.add_readiness_warning(self.watchdog.readiness_warning)

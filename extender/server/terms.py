@@ -71,7 +71,7 @@ class EngineTerms:
         self._api = api
         self.remaining = remaining
         self._left = left
-        self._said = {"engine": engine} if engine else {}
+        self._log_fields = {"engine": engine} if engine else {}
         self._begin: Callable[[int], None] = _ignore
         self._end: Callable[[int], None] = _ignore
         self._informers: Callable[[], Informers] = tuple
@@ -117,7 +117,7 @@ class EngineTerms:
             self._elected.clear()
             term = self._term
             if self._lasts(term) and self._caught_up(term):
-                log.info("decides", term=term, **self._said)
+                log.info("decides", term=term, **self._log_fields)
                 self.led = term
                 self._begin(term)
                 if not self._lasts(term):  # its end may have been handled before its beginning

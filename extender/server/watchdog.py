@@ -20,7 +20,7 @@ from typing import Any, Final
 import structlog
 
 from extender.logs.setup import traceback_text
-from extender.scheduling.faults import Fault, FaultBook
+from extender.scheduling.faults import Fault, FaultLog
 from extender.server.loop import EngineLoop, Held
 from extender.server.views import Metric
 
@@ -42,7 +42,7 @@ class Watchdog:
     never. `faults` are those of the engine's algorithm, if it has one; `engine` names it in texts and metrics."""
 
     def __init__(
-        self, loop: EngineLoop[Any, Any], faults: FaultBook | None = None, *, hang: float, engine: str = "engine"
+        self, loop: EngineLoop[Any, Any], faults: FaultLog | None = None, *, hang: float, engine: str = "engine"
     ) -> None:
         self._loop = loop
         self._faults = _FaultLog(faults) if faults is not None else None
@@ -167,25 +167,25 @@ def where(thread: int) -> dict[str, str]:
 class _FaultLog:
     """Logs the faults of the algorithm: each once with its traceback, and later how often it came again."""
 
-    def __init__(self, book: FaultBook) -> None:
-        self._book = book
+    def __init__(self, book: FaultLog) -> None:
+        self._fault_log = book
         #: The count that was logged last, and when, by fault.
-        self._told: dict[tuple[str, str], tuple[int, float]] = {}
+        self._logged: dict[tuple[str, str], tuple[int, float]] = {}
 
     def look(self, now: float) -> None:
-        for key, fault in self._book.known():
-            count, at = self._told.get(key, (0, 0.0))
+        for key, fault in self._fault_log.known():
+            count, at = self._logged.get(key, (0, 0.0))
             if not count:
-                self._tell(fault)
+                self._log(fault)
             elif fault.count > count and now - at >= AGAIN:
                 more = fault.count - count
                 title = fault.title or "the algorithm fails again"
                 log.warning(title, **_fields(fault), more=more, count=fault.count)
             else:
                 continue
-            self._told[key] = (fault.count, now)
+            self._logged[key] = (fault.count, now)
 
-    def _tell(self, fault: Fault) -> None:
+    def _log(self, fault: Fault) -> None:
         if fault.title:
             log.warning(fault.title, **_fields(fault))
             return
@@ -194,10 +194,10 @@ class _FaultLog:
 
     def readiness_warning(self, now: float) -> str:
         """The last fault, for ten minutes; "" if there was none."""
-        last = self._book.last
+        last = self._fault_log.last
         if last is None or now - last.at > 10 * AGAIN:
             return ""
-        return f"the algorithm failed {self._book.total} times, last {now - last.at:.0f} s ago: {last}"
+        return f"the algorithm failed {self._fault_log.total} times, last {now - last.at:.0f} s ago: {last}"
 
 
 def _fields(fault: Fault) -> dict[str, str]:

@@ -310,4 +310,4 @@ class WhatIf:
     def _raised(self, call: str, error: Exception, subject: object = None) -> str:
         """Note a fault of the algorithm, and return its text."""
         with self._loop.paused() as now:
-            return self._machine.driver.fault_book.raised(call, error, now, subject)
+            return self._machine.driver.fault_log.raised(call, error, now, subject)

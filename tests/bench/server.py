@@ -28,7 +28,7 @@ from extender.web.app import create_app
 from extender.web.http.server import serve
 from extender.web.pages.metrics import Metrics
 from extender.web.verbs.encode import encode_filter
-from extender.web.verbs.extender_args import decode_offer
+from extender.web.verbs.extender_args import decode_filter
 from extender.web.verbs.handler import Verb, VerbHandler
 from tests.bench.cluster import end_with_input
 from tests.bench.world import GPU
@@ -39,11 +39,11 @@ def add_floor(app: FastAPI, service: Service, max_body: int) -> None:
     refusal = FilterAnswer(reason=reason(Code.INSUFFICIENT, resources=[GPU]))
 
     def placed(_runtime: Runtime, body: bytes) -> bytes:
-        offer = decode_offer(body)
+        offer = decode_filter(body)
         return encode_filter(FilterAnswer(node=offer.nodes[0]), offer)
 
     def refused(_runtime: Runtime, body: bytes) -> bytes:
-        offer = decode_offer(body)
+        offer = decode_filter(body)
         return encode_filter(refusal, offer)
 
     metrics = Metrics(service.runtime)

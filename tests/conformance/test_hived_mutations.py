@@ -110,7 +110,7 @@ def pods_are_recovered_one_by_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_is_believed_who_names_others(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lazy_preemption.LazyPreemptionLog, "who_say_so", lambda self, group, pod: {})
+    patch.setattr(lazy_preemption.LazyPreemptionLog, "takers", lambda self, group, pod: {})
 
 
 def the_first_pod_that_is_told_counts_as_the_oldest(patch: pytest.MonkeyPatch) -> None:

@@ -209,14 +209,14 @@ class Rig:
         """done, failed, or waits for another turn."""
         before = self._hint_state()
         self.committer.submit(hint)
-        self.server.wait_for(lambda: self._hint_state() != before and not self.committer.hints.in_flight)
+        self.server.wait_for(lambda: self._hint_state() != before and not self.committer.best_effort.in_flight)
         done, failed, pauses = (now - then for now, then in zip(self._hint_state(), before, strict=True))
         assert done + failed + pauses == 1
         return "done" if done else "failed" if failed else "waits"
 
     def _hint_state(self) -> tuple[int, int, int]:
-        hints = self.committer.hints.stats
-        return hints.done, hints.failed, self.committer.gate.throttle.pauses
+        hints = self.committer.best_effort.stats
+        return hints.done, hints.failed, self.committer.queue.throttle.pauses
 
 
 def _bind(rig: Rig, answer: Answer) -> str:
@@ -357,7 +357,7 @@ def test_a_budget_that_refuses_one_eviction_makes_nobody_wait(make: Callable[[st
     causes: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": "needs 2 healthy pods"}]}
     refused = reply(429, {"kind": "Status", "message": "Cannot evict pod", "details": causes}, Retry_After="10")
     assert _evict(rig, refused) == "rejected"
-    assert rig.committer.gate.throttle.pauses == 0
+    assert rig.committer.queue.throttle.pauses == 0
 
 
 def test_a_pod_with_another_uid_is_read_as_it_is(make: Callable[[str], Rig]) -> None:

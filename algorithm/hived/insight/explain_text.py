@@ -84,7 +84,7 @@ def scattered(spec: PodSpec, found: ChainCapacity) -> str:
     return (
         f"Enough is left, but scattered: {there_are(spec, found)}, {found.left - found.bad} healthy ones are left, and "
         f"{spec.group} needs {found.need}. {_together(found, largest)}, and {room}. "
-        f"The largest: {', '.join(map(_told_piece, most))}."
+        f"The largest: {', '.join(map(_piece_text, most))}."
     )
 
 
@@ -113,7 +113,7 @@ def bad_hardware(names: Sequence[str]) -> str:
     return f"Nobody gets bad machines (not Ready, cordoned, unknown) or bad devices: {listed(names)}."
 
 
-def _told_piece(piece: Piece) -> str:
+def _piece_text(piece: Piece) -> str:
     bad = f" ({piece.bad} more are bad)" if piece.bad else ""
     return f"{piece.left} in {_name(piece.cell)}{bad}"
 
@@ -143,10 +143,10 @@ def promoted_first(names: Sequence[str]) -> str:
 
 
 def _groups(groups: Sequence[Group], spec: PodSpec) -> str:
-    return listed([_told(group, spec) for group in groups])
+    return listed([_group_text(group, spec) for group in groups])
 
 
-def _told(group: Group, spec: PodSpec) -> str:
+def _group_text(group: Group, spec: PodSpec) -> str:
     facts = [] if group.tenant == spec.tenant else [f"of {group.tenant}"]
     facts.append("without guarantee" if group.virtual is None else f"priority {group.priority}")
     devices = size(group)

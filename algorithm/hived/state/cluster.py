@@ -15,7 +15,7 @@ from algorithm.hived.cells.chains import Chain, Layout, VirtualLevels
 from algorithm.hived.cells.nodelist import NodeList, schedulable_nodes
 from algorithm.hived.formats.podspec import OPPORTUNISTIC
 from algorithm.hived.state.groups import Group, GroupState, Held, Virtual
-from algorithm.hived.state.handover import Known, Moves, can_be_held
+from algorithm.hived.state.handover import HeldDevices, Moves, can_be_held
 from algorithm.hived.state.limits import Limits, OpportunisticLimits
 from algorithm.hived.state.usage import Usage, guaranteed
 from algorithm.tables import Table
@@ -290,7 +290,7 @@ class HivedCluster:
 
     def reserve(self, group: Group) -> None:
         """The group begins to preempt: its devices are reserved for it, although others may still use them."""
-        known = Known()
+        known = HeldDevices()
         mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
         # Not the journal's: much else happens before a preemption comes to nothing, and that stays.
         self.journal.entry(self.orders, group)
@@ -307,7 +307,7 @@ class HivedCluster:
 
     def cancel(self, group: Group) -> None:
         """Cancel the group's preemption; its victims get their devices back."""
-        known = Known()
+        known = HeldDevices()
         mine = [Held(device, virtual, group) for device, virtual in group.leafs()]
         self._hand_over([(each, known.held(each.device)) for each in mine])
         for device, _, _ in mine:

@@ -101,7 +101,7 @@ class Fork(Generic[T]):
         #: Types of objects that a walk does not have to look at, one by one.
         self._passed = self._shared | {PhysicalCell, VirtualCell, self._kinds[PhysicalCell], self._kinds[VirtualCell]}
         #: New values of tables that may refer to groups.
-        self._heard: list[Any] = []
+        self._set_values: list[Any] = []
         self._journal = Journal()
         #: Copies by `id`, and those that are still empty, with their originals and whether those are fixed.
         self._twins: dict[int, Any] = {}
@@ -121,7 +121,7 @@ class Fork(Generic[T]):
             for each in some:
                 self._copy_new_groups(each)
             yield
-        while len(self._changed) > _LAST or len(self._heard) > _LAST:
+        while len(self._changed) > _LAST or len(self._set_values) > _LAST:
             self._renew(GROUPS)
             yield
         self._renew_all()
@@ -153,16 +153,16 @@ class Fork(Generic[T]):
             else:
                 tables.append(each)
                 if self._is_watched:
-                    self._followers.follow(each, self._hear)
+                    self._followers.follow(each, self._on_set)
             yield
         return tables
 
-    def _hear(self, value: Any) -> None:
+    def _on_set(self, value: Any) -> None:
         """A table has a new value."""
         if isinstance(value, Group):
             self._changed.add(value)
         elif type(value) in self._groups_of:
-            self._heard.append(value)
+            self._set_values.append(value)
 
     def _referring(self, table: Table[Any, Any]) -> list[Any]:
         """The values of the table, if they may refer to groups: all are of one type."""
@@ -231,8 +231,8 @@ class Fork(Generic[T]):
     def _renew(self, most: int) -> None:
         """Copy what is new, and copy again what has changed."""
         changed = self._changed
-        while self._heard and most > 0:
-            self._copy_new_groups(self._heard.pop())
+        while self._set_values and most > 0:
+            self._copy_new_groups(self._set_values.pop())
             most -= 1
         while changed and most > 0:
             each = changed.pop()
@@ -245,7 +245,7 @@ class Fork(Generic[T]):
             most -= 1
 
     def _renew_all(self) -> None:
-        while self._changed or self._heard:
+        while self._changed or self._set_values:
             self._renew(GROUPS)
 
     # -- all that changes -----------------------------------------------------------------------------------------

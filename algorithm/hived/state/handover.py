@@ -16,24 +16,24 @@ from algorithm.hived.state.groups import Group, Held, user_of
 Moves = list[tuple[Held | None, Held | None]]
 
 
-class Known:
+class HeldDevices:
     """What the devices of groups are held as."""
 
     def __init__(self) -> None:
-        self._known: dict[Group, dict[PhysicalCell, VirtualCell | None]] = {}
+        self._devices: dict[Group, dict[PhysicalCell, VirtualCell | None]] = {}
 
     def held(self, device: PhysicalCell) -> Held | None:
         """By the group that runs on it; None if none does."""
         group = user_of(device)
         if group is None:
             return None
-        if group not in self._known:
-            self._known[group] = dict(group.leafs())
-        return Held(device, self._known[group][device], group)
+        if group not in self._devices:
+            self._devices[group] = dict(group.leafs())
+        return Held(device, self._devices[group][device], group)
 
     def groups(self) -> Iterable[Group]:
         """All that were met so far."""
-        return self._known
+        return self._devices
 
 
 def can_be_held(held: Held) -> bool:

@@ -72,50 +72,50 @@ def read(text: str | None) -> Sequence[QuotaLoss]:
     return found if pods <= _FEW or pods * _UID <= len(text) else ()
 
 
-class Said(NamedTuple):
+class QuotaRecord(NamedTuple):
     """The record on a pod: the groups without quota when it was bound, and its number; 0 if there were none."""
 
     lost: Sequence[QuotaLoss]
     number: int = 0
 
 
-def said_by(pod: Pod) -> Said:
+def record_of(pod: Pod) -> QuotaRecord:
     """What makes no sense counts for nothing. Without a number it was early."""
     lost = read(pod.annotation(LAZILY_PREEMPTED))
     text = pod.annotation(ORDER) or ""
     known = text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
-    return Said(lost, int(text) if known else min(1, len(lost)))
+    return QuotaRecord(lost, int(text) if known else min(1, len(lost)))
 
 
 class LazyPreemptionLog:
     """What the annotations of allocated pods say about lost quota, by the pod that says it.
 
     Two rules read it. As long as a group does not get quota back, each statement counts that was not outdated by a new
-    placement of the named pod: `who_took`. Where groups are promoted, the latest statement counts: `latest_taker`.
+    placement of the named pod: `taker`. Where groups are promoted, the latest statement counts: `latest_taker`.
     """
 
     def __init__(self) -> None:
-        self._said: dict[str, Sequence[QuotaLoss]] = {}
+        self._records: dict[str, Sequence[QuotaLoss]] = {}
         self._numbers: dict[str, int] = {}
         #: By group and one of its pods: the pods that name it, each with the group that took the quota.
         self._named: dict[tuple[str, str], dict[str, str]] = {}
         #: By pod that was placed anew: who had said before that its group lost its quota.
         self._outdated: dict[str, set[str]] = {}
 
-    def add(self, uid: str, group: str, said: Said, *, found: bool) -> None:
+    def add(self, uid: str, group: str, record: QuotaRecord, *, found: bool) -> None:
         """`found`: it was bound when it was first seen. Else what it says is newer than all that others say."""
         if not found:
             for outdated in self._outdated.values():
                 outdated.discard(uid)
-        if said.number:
-            self._numbers[uid] = said.number
-        taken = [each for each in said.lost if each.by]
+        if record.number:
+            self._numbers[uid] = record.number
+        taken = [each for each in record.lost if each.by]
         if taken:
-            self._said[uid] = taken
+            self._records[uid] = taken
         for each in taken:
             for pod in each.pods:
                 self._named.setdefault((each.group, pod), {})[uid] = each.by
-        before = {other for each in said.lost if not each.by and each.group == group for other in each.pods}
+        before = {other for each in record.lost if not each.by and each.group == group for other in each.pods}
         if before:
             self._outdated[uid] = before - {uid}
 
@@ -123,7 +123,7 @@ class LazyPreemptionLog:
         """The pod has ended: it says nothing any more."""
         self._outdated.pop(uid, None)
         self._numbers.pop(uid, None)
-        for each in self._said.pop(uid, ()):
+        for each in self._records.pop(uid, ()):
             for pod in each.pods:
                 named = self._named.get((each.group, pod), {})
                 named.pop(uid, None)
@@ -132,22 +132,22 @@ class LazyPreemptionLog:
 
     # -- without promotion ----------------------------------------------------------------------------------------
 
-    def who_say_so(self, group: str, pod: str) -> dict[str, str]:
+    def takers(self, group: str, pod: str) -> dict[str, str]:
         """By pods that say it: the group that took the quota of this pod's group."""
         outdated = self._outdated.get(pod, ())
         return {uid: by for uid, by in self._named.get((group, pod), {}).items() if uid not in outdated}
 
-    def who_took(self, group: str, pods: Iterable[str]) -> str:
+    def taker(self, group: str, pods: Iterable[str]) -> str:
         """One of these groups, for any of these pods of the group; empty if nobody says so."""
-        return min((by for pod in pods for by in self.who_say_so(group, pod).values()), default="")
+        return min((by for pod in pods for by in self.takers(group, pod).values()), default="")
 
     def is_of(self, uid: str, group: Group) -> bool:
         """Whether what this pod says is about the very group: not about a later one of the same name, or no more."""
-        return any(uid in self.who_say_so(group.name, member.uid) for member in group.members())
+        return any(uid in self.takers(group.name, member.uid) for member in group.members())
 
     def to_write(self, uid: str, group: str, lost: Iterable[QuotaLoss]) -> Pairs:
         """The annotation of this pod of the group, which is placed now: others lost their quota, and it has its own."""
-        before = self.who_say_so(group, uid)
+        before = self.takers(group, uid)
         again = [QuotaLoss(group, "", (uid, *sorted(before)))] if before else []
         return write([*lost, *again])
 

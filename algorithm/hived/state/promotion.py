@@ -36,7 +36,7 @@ class PromotionQueue:
     def __init__(self, hive: HivedCluster, log: LazyPreemptionLog) -> None:
         self._hive, self._log = hive, log
 
-    def step_aside(self, chains: Collection[str]) -> None:
+    def suspend_promoted(self, chains: Collection[str]) -> None:
         """Before a pod is placed: a group that has its claim only by promotion gives it up, for this moment."""
         if self._log.is_empty:
             return
@@ -52,7 +52,7 @@ class PromotionQueue:
         if not lost:
             return
         with self._hive.changing_hands():
-            self.step_aside({group.chain for group in lost})
+            self.suspend_promoted({group.chain for group in lost})
             stuck: set[tuple[str, str]] = set()
             for group in sorted(filter(self._may_have, lost), key=self._rank):
                 where = (group.tenant, group.chain)

@@ -31,7 +31,7 @@ class TableWriter:
     resource: Resource
     clock: Callable[[], float]
     include: str = "Metadata"
-    _told_columns: bool = False
+    _has_columns: bool = False
 
     def body(self, raw: bytes) -> bytes:
         """An object or a list; a Status stays as it is."""
@@ -56,9 +56,9 @@ class TableWriter:
         custom = self.resource.custom
         shown = custom.columns if custom else columns(self.resource.kind)
         definitions: list[Object] = []
-        if not self._told_columns:
+        if not self._has_columns:
             definitions = [_definition(each) for each in shown]
-            self._told_columns = True
+            self._has_columns = True
         metadata = {key: value["metadata"][key] for key in _SHOWN_OF_LIST if value["metadata"].get(key)}
         rows = [{"cells": [self._cell(each, item) for each in shown], **self._object(item)} for item in items]
         return {**_HEAD, "metadata": metadata, "columnDefinitions": definitions, "rows": rows}

@@ -136,7 +136,7 @@ class SchedulingQueue:
         queued = self._pods[pod.uid]
         queued.pod = pod
         for event in events:
-            self._tell(queued, event, always, now)
+            self._notify(queued, event, always, now)
 
     def delete(self, uid: str) -> None:
         """The pod went away, was bound, or is not ours any more. An attempt under way ends with nothing to do."""
@@ -170,7 +170,7 @@ class SchedulingQueue:
         self._move(queued, Place.UNSCHEDULABLE)
         missed, queued.missed = queued.missed, []
         for event, hint in missed:
-            self._tell(queued, event, hint, now)
+            self._notify(queued, event, hint, now)
 
     def failed(self, uid: str, now: float) -> None:
         """The attempt ended with an error: only time helps."""
@@ -188,9 +188,9 @@ class SchedulingQueue:
         for place in (Place.IN_FLIGHT, Place.UNSCHEDULABLE):
             for queued in list(self._in[place].values()):
                 if queued.pod.priority <= up_to:
-                    self._tell(queued, event, hint, now)
+                    self._notify(queued, event, hint, now)
 
-    def _tell(self, queued: QueuedPod, event: ClusterEvent, hint: Hint, now: float) -> None:
+    def _notify(self, queued: QueuedPod, event: ClusterEvent, hint: Hint, now: float) -> None:
         if queued.place is Place.IN_FLIGHT:
             queued.missed.append((event, hint))
         elif queued.place is Place.UNSCHEDULABLE and any(

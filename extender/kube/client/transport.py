@@ -154,19 +154,19 @@ class Connection:
 
     def __init__(self, endpoint: Endpoint, deadline: float) -> None:
         peer = endpoint.proxy or endpoint
-        self._wire = _connected(peer.host, peer.port, deadline)
+        self._socket = _connected(peer.host, peer.port, deadline)
         try:
-            self._wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _keep_alive(self._wire)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _keep_alive(self._socket)
             if endpoint.proxy and endpoint.tls:
                 self._tunnel(endpoint, endpoint.proxy, deadline)
             if tls := endpoint.tls:
-                self._wire.settimeout(_left(deadline))
+                self._socket.settimeout(_left(deadline))
                 # One call with a deadline; the socket's own handshake on connect has a time-out for each read.
                 wrapped = tls.context().wrap_socket(
-                    self._wire, server_hostname=tls.server_name or endpoint.host, do_handshake_on_connect=False
+                    self._socket, server_hostname=tls.server_name or endpoint.host, do_handshake_on_connect=False
                 )
-                self._wire = wrapped
+                self._socket = wrapped
                 wrapped.do_handshake()
         except BaseException:
             self.close()
@@ -199,15 +199,15 @@ class Connection:
         """Send data. Raises OSError; TimeoutError if the peer has not taken all of it by the deadline."""
         unsent = memoryview(data)
         while unsent:
-            self._wire.settimeout(_left(deadline))
-            unsent = unsent[self._wire.send(unsent) :]
+            self._socket.settimeout(_left(deadline))
+            unsent = unsent[self._socket.send(unsent) :]
 
     def receive(self, deadline: float, most: int = PIECE) -> bytes:
         """Read what has arrived, up to a limit; b"" if the peer has closed. Raises OSError, TimeoutError included."""
         while True:
             self._wait_at_most(_left(deadline))
             try:
-                return self._wire.recv(most)
+                return self._socket.recv(most)
             except TimeoutError as error:
                 if error.errno is not None:  # the kernel's: the peer does not acknowledge
                     raise
@@ -223,46 +223,46 @@ class Connection:
     @property
     def has_more(self) -> bool:
         """Whether there is data that the socket does not show: TLS decrypts more than was asked for."""
-        return isinstance(self._wire, ssl.SSLSocket) and self._wire.pending() > 0
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def fileno(self) -> int:
-        return self._wire.fileno()
+        return self._socket.fileno()
 
     def _wait_at_most(self, seconds: float) -> None:
         """Have the socket wait for so long, or for less. A watch moves its deadline with every event, and each change
         of a socket's time-out is a system call, during which another thread takes the interpreter away."""
-        given = self._wire.gettimeout() or 0.0
+        given = self._socket.gettimeout() or 0.0
         if given > seconds or given < seconds / 2:
-            self._wire.settimeout(seconds if seconds < 1 else seconds * 0.9)
+            self._socket.settimeout(seconds if seconds < 1 else seconds * 0.9)
 
     def close(self) -> None:
-        self._wire.close()
+        self._socket.close()
 
     def unblocked(self) -> socket.socket:
         """The socket in non-blocking mode; `send` and `receive` make it block again."""
-        if self._wire.gettimeout() != 0.0:
-            self._wire.setblocking(False)
-        return self._wire
+        if self._socket.gettimeout() != 0.0:
+            self._socket.setblocking(False)
+        return self._socket
 
     def shut(self) -> None:
         """Shut the connection down, so that a thread that waits for the peer returns at once."""
         with suppress(OSError):  # already gone
             # The plain socket's method: SSLSocket's own would change the state that the other thread is using.
-            socket.socket.shutdown(self._wire, socket.SHUT_RDWR)
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def abort(self) -> None:
         """Close, and discard what the kernel has not sent yet: it must not arrive later, when a network heals."""
         with suppress(OSError):  # already gone
-            self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
 
     @property
     def stale(self) -> bool:
         """Whether data arrived without a request: the peer has closed, or is out of step. Not to be reused."""
-        if self._wire.fileno() < 0:
+        if self._socket.fileno() < 0:
             return True
         poll = select.poll()
-        poll.register(self._wire, select.POLLIN | select.POLLHUP | select.POLLERR)
+        poll.register(self._socket, select.POLLIN | select.POLLHUP | select.POLLERR)
         return bool(poll.poll(0))
 
 

@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 SHORT = 2048
 _PART = 64
 #: Namespaces that are remembered as logged, and namespaces that are named in one message.
-_TOLD, _NAMED = 1000, 3
+_MOST_LOGGED, _NAMED = 1000, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Decisions:
         self._pods: dict[str, tuple[_Key, ...]] = {}
         self._taken: Counter[tuple[str, bool]] = Counter()
         self._shortened: dict[str, str] = {}
-        self._told: dict[str, None] = {}
+        self._logged: dict[str, None] = {}
         #: Bytes of all texts that are kept, each counted once, estimated.
         self.weight = 0
 
@@ -200,8 +200,8 @@ class Decisions:
 
     def _say(self, pod: Pod) -> None:
         """Log the first shortened pod of each namespace."""
-        if pod.namespace not in self._told and len(self._told) < _TOLD:
-            self._told[pod.namespace] = None
+        if pod.namespace not in self._logged and len(self._logged) < _MOST_LOGGED:
+            self._logged[pod.namespace] = None
             log.warning(
                 "decisions on pods are shortened: their namespace has more of them than there is room for",
                 namespace=pod.namespace,

@@ -44,7 +44,7 @@ class ObjectDecoder(Generic[T]):
         self._resource = resource
         self._stats = stats
         self._log = log
-        self._said: OrderedDict[str, str] = OrderedDict()
+        self._reported: OrderedDict[str, str] = OrderedDict()
 
     def read(self, raw: msgspec.Raw) -> T | Unreadable:
         """Decode one object, which must have a uid and a resourceVersion; Unreadable if that fails."""
@@ -82,8 +82,8 @@ class ObjectDecoder(Generic[T]):
 
     def _is_new(self, found: Unreadable) -> bool:
         who = found.who.uid or found.who.name
-        known = self._said.pop(who, None)
-        self._said[who] = found.why
-        if len(self._said) > _REMEMBERED:
-            self._said.popitem(last=False)
+        known = self._reported.pop(who, None)
+        self._reported[who] = found.why
+        if len(self._reported) > _REMEMBERED:
+            self._reported.popitem(last=False)
         return known != found.why

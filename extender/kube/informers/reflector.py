@@ -130,7 +130,7 @@ class Reflector(Generic[T]):
             clock=clock,
         )
         self._events = EventReader(resource, objects, self._store, self._progress, self._stats, most)
-        self._heard = clock()
+        self._last_sign = clock()
         self._failed_at = float("-inf")
         self._pace = Pace(clock)
         self._stop = threading.Event()
@@ -216,12 +216,12 @@ class Reflector(Generic[T]):
     def last_contact_age(self) -> float:
         """Seconds since the API server last sent something (a page, an event, a bookmark); since construction if it
         never did."""
-        return max(0.0, self._clock() - self._heard)
+        return max(0.0, self._clock() - self._last_sign)
 
     @property
     def failing(self) -> bool:
         """Whether the last request failed: nothing was heard since."""
-        return self._failed_at > self._heard
+        return self._failed_at > self._last_sign
 
     @property
     def stats(self) -> ReflectorStats:
@@ -316,7 +316,7 @@ class Reflector(Generic[T]):
         self._pace.waits()
         with self._current(exchange):
             response = exchange.response()
-        self._heard = self._clock()
+        self._last_sign = self._clock()
         self._pace.goes_on()
         return response
 
@@ -337,15 +337,15 @@ class Reflector(Generic[T]):
         with self._current(exchange, watching=True, for_bookmark=for_bookmark):
             if exchange.status != 200:
                 accept(f"watch {self.path}", Response(exchange.status, exchange.read(), exchange.headers))
-            self._heard = self._clock()
+            self._last_sign = self._clock()
             self._stats.watches += 1
-            self._follow(exchange, silence, self._heard + seconds + bounds.WATCH_OVERTIME)
+            self._follow(exchange, silence, self._last_sign + seconds + bounds.WATCH_OVERTIME)
 
     def _follow(self, exchange: Exchange, silence: float, end: float) -> None:
         """Deliver the events of a watch. Only a complete line counts as a sign of life."""
 
         def take(lines: Sequence[bytes]) -> None:
-            self._heard = self._clock()
+            self._last_sign = self._clock()
             self._deliver(change for line in lines for change in self._events.changes(line))
             self._progress.delivered = self._progress.version
             exchange.extend(min(silence, end - self._clock()))
@@ -374,7 +374,7 @@ class Reflector(Generic[T]):
         changes = iter(changes)
         try:
             while batch := list(islice(changes, _BATCH)):
-                self._tell(batch)
+                self._notify(batch)
                 self._store.settle()
                 self._stats.changes += len(batch)
                 if len(batch) == _BATCH:  # more may be ready already; otherwise the next read lets others in
@@ -390,7 +390,7 @@ class Reflector(Generic[T]):
         if not (self.synced.is_set() and self._pace.rest()):
             time.sleep(0)
 
-    def _tell(self, batch: list[Change[T]]) -> None:
+    def _notify(self, batch: list[Change[T]]) -> None:
         failure: Exception | None = None
         for handler in self._handlers:
             try:

@@ -280,7 +280,7 @@ class Elector:
             seconds=self._timing.lease,
             wall_clock=wall_clock,
         )
-        self._tenure = LeaderTerm(clock)
+        self._term = LeaderTerm(clock)
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._exchange: Exchange | None = None
@@ -299,7 +299,7 @@ class Elector:
         """
         self._lease.note = note
         self._stop.set()
-        self._tenure.end()
+        self._term.end()
         with self._lock:
             if self._exchange is not None and not self._leaving:
                 self._exchange.interrupt()
@@ -308,7 +308,7 @@ class Elector:
 
     def remaining(self, term: int) -> float:
         """Seconds for which this term certainly lasts; 0 if it has expired. Once 0, always 0."""
-        return self._tenure.remaining(term)
+        return self._term.remaining(term)
 
     def _run(self) -> None:
         """Carry out the actions of the election until `stop`, and then leave."""
@@ -359,16 +359,16 @@ class Elector:
         """Update the fence and the status from the election, and report a change of status."""
         election = self._election
         if not election.term:
-            self._tenure.end()
-        elif not self._tenure.hold(election.term, election.deadline):
+            self._term.end()
+        elif not self._term.hold(election.term, election.deadline):
             election.lapse()
         note = election.note if election.term else ""
         status = LeaderStatus(election.term, bounds.cut(election.holder), self._trouble, note)
         before, self.status = self.status, status
         if status != before:
-            self._tell(before, status)
+            self._notify(before, status)
 
-    def _tell(self, before: LeaderStatus, status: LeaderStatus) -> None:
+    def _notify(self, before: LeaderStatus, status: LeaderStatus) -> None:
         if status.term != before.term:
             log.info("leads" if status.term else "leads no more", term=status.term or before.term)
         try:

@@ -1,6 +1,6 @@
 """Carries out the commands of an engine at the API server, and reports how each ended.
 
-    submit --> urgent (reported commands) --> gate --> pilot ------------> report(event), exactly once each
+    submit --> urgent (reported commands) --> queue --> pilot ------------> report(event), exactly once each
           |                                              \\-> workers --/
           \\-> hints (best-effort commands; bounded) --> 1 worker --> nothing
 
@@ -139,32 +139,32 @@ class Committer(Generic[EventT]):
         self._commands = commands
         self._report = report
         self._clock = clock
-        self.gate: WriteQueue[_Job[EventT]] = WriteQueue(Throttle(least=least, most=most, start=_START), clock)
+        self.queue: WriteQueue[_Job[EventT]] = WriteQueue(Throttle(least=least, most=most, start=_START), clock)
         self._lock = threading.Lock()
         self._in_flight: set[_Job[EventT]] = set()
         self._stopping = False
         self._stats = CommitterStats()
-        self.hints = BestEffortWriter(
+        self.best_effort = BestEffortWriter(
             self._api,
             commands.best_effort,
-            wait_calm=self.gate.wait_calm,
-            pause=self.gate.pause,
+            wait_calm=self.queue.wait_calm,
+            pause=self.queue.pause,
             clock=clock,
             wall_clock=wall_clock,
         )
-        self._wires = HttpMultiplexer(api)
+        self._multiplexer = HttpMultiplexer(api)
         #: Jobs that need a thread that may block; None: the end.
         self._slow: queue.SimpleQueue[tuple[_Job[EventT], InFlight] | None] = queue.SimpleQueue()
         self._breaking = False
         self._pilot = Pilot(
-            self._wires, self._launch_all, self.gate.patience, self._is_over, self._end, failed=self._crashed
+            self._multiplexer, self._launch_all, self.queue.patience, self._is_over, self._end, failed=self._crashed
         )
         self._workers = [
             threading.Thread(target=self._work, name=f"commit-{number}", daemon=True) for number in range(most)
         ]
         for thread in (self._pilot.thread, *self._workers):
             thread.start()
-        self._threads = [self._pilot.thread, *self._workers, self.hints.thread]
+        self._threads = [self._pilot.thread, *self._workers, self.best_effort.thread]
 
     def submit(self, command: object) -> None:
         """Queue a command. After `stop` the command is refused and counted; nothing is written any more.
@@ -176,16 +176,16 @@ class Committer(Generic[EventT]):
             if self._stopping:
                 self._stats.refused += 1
             elif urgent is not None:
-                self.gate.put(_Job(urgent, self._clock()))
+                self.queue.put(_Job(urgent, self._clock()))
                 self._pilot.wake()
             else:
-                self.hints.submit(command)
+                self.best_effort.submit(command)
 
     @property
     def stats(self) -> CommitterStats:
         """A copy of the counters."""
         with self._lock:
-            hints = replace(self.hints.stats)
+            hints = replace(self.best_effort.stats)
             crashes = self._stats.crashes + hints.crashes
             return replace(self._stats, outcomes=dict(self._stats.outcomes), hints=hints, crashes=crashes)
 
@@ -194,13 +194,13 @@ class Committer(Generic[EventT]):
         self._pilot.leave_loop()
         with self._lock:
             self._stopping = True
-        for job in self.gate.close():
+        for job in self.queue.close():
             self._finish(job, Outcome(OutcomeKind.THROTTLED, "the server is stopping; nothing was sent", 1.0))
-        self.hints.stop()
-        self._wires.wake()
+        self.best_effort.stop()
+        self._multiplexer.wake()
         self._join(timeout)
         self._breaking = True
-        self._wires.wake()
+        self._multiplexer.wake()
         for job in self._flying():
             job.interrupt()
         self._join(_GRACE)
@@ -227,16 +227,16 @@ class Committer(Generic[EventT]):
         self._pilot.leave_loop()
 
     def _is_over(self) -> bool:
-        return self._breaking or (self._stopping and not self._wires.busy)
+        return self._breaking or (self._stopping and not self._multiplexer.busy)
 
     def _end(self) -> None:
-        self._wires.close()
+        self._multiplexer.close()
         for _ in self._workers:  # not before: a job that the pilot holds may still need a worker
             self._slow.put(None)
 
     def _launch_all(self, until: float) -> bool:
         """Send queued commands until that time. Returns whether there may be more to send."""
-        while (turn := self.gate.take()) is not None:
+        while (turn := self.queue.take()) is not None:
             self._launch(*turn)
             if until < math.inf and time.monotonic() > until:
                 return True
@@ -261,7 +261,7 @@ class Committer(Generic[EventT]):
         try:
             if (connection := self._api.idle_connection()) is None:
                 return False
-            self._wires.send(
+            self._multiplexer.send(
                 connection,
                 request,
                 self._api.patience(term),
@@ -300,7 +300,7 @@ class Committer(Generic[EventT]):
                 self._carry_out(job, flight)
             except Exception as error:
                 self._failed(job, flight, error)
-            self._wires.wake()
+            self._multiplexer.wake()
 
     def _carry_out(self, job: _Job[EventT], flight: InFlight) -> None:
         """Send the request and wait for its response, in a worker thread."""
@@ -340,7 +340,7 @@ class Committer(Generic[EventT]):
         self._release(job, flight)
         if flight.signal is Signal.THROTTLED and permitted:
             job.last = outcome
-            if self.gate.put_back(job):
+            if self.queue.put_back(job):
                 with self._lock:
                     self._stats.retries += 1
                 return
@@ -356,7 +356,7 @@ class Committer(Generic[EventT]):
             if job not in self._in_flight:
                 return
             self._in_flight.discard(job)
-        self.gate.release(flight)
+        self.queue.release(flight)
 
     def _finish(self, job: _Job[EventT], outcome: Outcome, obj: Any = None) -> None:
         """Report the outcome of a command to the engine, unless it was reported already."""

@@ -37,7 +37,7 @@ _TURN = 16
 _FAILURES = (OSError, ValueError, AnswerError)
 
 
-class _Wire:
+class _Exchange:
     """One request in flight, and the part of its response that has arrived."""
 
     def __init__(self, connection: Connection, request: Request, encoded: bytes, deadline: float, ended: Ended) -> None:
@@ -88,15 +88,15 @@ class HttpMultiplexer:
         self._woken.setblocking(False)
         self._waker.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ, None)
-        self._wires: set[_Wire] = set()
-        self._unfinished: set[_Wire] = set()
+        self._exchanges: set[_Exchange] = set()
+        self._unfinished: set[_Exchange] = set()
         #: Whether the polling thread is about to sleep. Set it, look once more for new work, and poll: a thread that
         #: brings work after that wakes it.
         self.sleeps = False
 
     @property
     def busy(self) -> bool:
-        return bool(self._wires)
+        return bool(self._exchanges)
 
     def send(
         self,
@@ -113,20 +113,20 @@ class HttpMultiplexer:
         left; then `ended` is not called.
         """
         try:
-            wire = _Wire(connection, request, self._api.encoded(request), time.monotonic() + timeout, ended)
+            exchange = _Exchange(connection, request, self._api.encoded(request), time.monotonic() + timeout, ended)
             self._ask_leave(may_send)
         except BaseException:
             connection.close()
             raise
-        self._wires.add(wire)
-        self._selector.register(wire.socket, selectors.EVENT_READ, wire)
-        self._step(wire, wire.write)
-        if wire in self._wires and wire.unsent:
-            self._selector.modify(wire.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, wire)
+        self._exchanges.add(exchange)
+        self._selector.register(exchange.socket, selectors.EVENT_READ, exchange)
+        self._step(exchange, exchange.write)
+        if exchange in self._exchanges and exchange.unsent:
+            self._selector.modify(exchange.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, exchange)
 
     def _ask_leave(self, may_send: Callable[[], bool]) -> None:
         if not may_send():
-            raise Unreachable(self._said("not permitted any more, nothing was sent"))
+            raise Unreachable(self._message("not permitted any more, nothing was sent"))
 
     def fileno(self) -> int:
         """A descriptor that is readable when `poll` has something to do, but for deadlines (epoll, kqueue)."""
@@ -139,22 +139,22 @@ class HttpMultiplexer:
         for key, events in self._selector.select(self.patience(timeout)):
             if until < inf and time.monotonic() > until:
                 break
-            wire = key.data
-            if wire is None:
+            exchange = key.data
+            if exchange is None:
                 with suppress(*NOT_YET):
                     self._woken.recv(64)
                 continue
-            if events & selectors.EVENT_WRITE and wire in self._wires:  # an earlier callback may have ended it
-                self._step(wire, wire.write)
-                if wire in self._wires and not wire.unsent:
-                    self._selector.modify(wire.socket, selectors.EVENT_READ, wire)
-            if events & selectors.EVENT_READ and wire in self._wires:
-                unfinished.discard(wire)
-                self._step(wire, wire.read)
-        for wire in unfinished:  # what TLS has already taken off the socket does not show there
-            if wire in self._wires:
-                self._step(wire, wire.read)
-        self._unfinished = {wire for wire in self._wires if wire.has_more}
+            if events & selectors.EVENT_WRITE and exchange in self._exchanges:  # an earlier callback may have ended it
+                self._step(exchange, exchange.write)
+                if exchange in self._exchanges and not exchange.unsent:
+                    self._selector.modify(exchange.socket, selectors.EVENT_READ, exchange)
+            if events & selectors.EVENT_READ and exchange in self._exchanges:
+                unfinished.discard(exchange)
+                self._step(exchange, exchange.read)
+        for exchange in unfinished:  # what TLS has already taken off the socket does not show there
+            if exchange in self._exchanges:
+                self._step(exchange, exchange.read)
+        self._unfinished = {exchange for exchange in self._exchanges if exchange.has_more}
         self.sleeps = False
         self._end_late()
 
@@ -167,8 +167,8 @@ class HttpMultiplexer:
 
     def break_off(self) -> None:
         """Abort every request in flight."""
-        for wire in list(self._wires):
-            self._fail(wire, Interrupted(self._said("broken off")))
+        for exchange in list(self._exchanges):
+            self._fail(exchange, Interrupted(self._message("broken off")))
 
     def close(self) -> None:
         """Free the resources, after the last poll."""
@@ -180,54 +180,56 @@ class HttpMultiplexer:
 
     def patience(self, timeout: float | None) -> float | None:
         """Seconds that `poll` may wait for responses, at most `timeout`; None: for ever."""
-        if not self._wires:
+        if not self._exchanges:
             return timeout
         if self._unfinished:
             return 0.0
-        left = max(0.0, min(wire.deadline for wire in self._wires) - time.monotonic())
+        left = max(0.0, min(exchange.deadline for exchange in self._exchanges) - time.monotonic())
         return left if timeout is None else min(left, timeout)
 
     def _end_late(self) -> None:
         now = time.monotonic()
-        for wire in [wire for wire in self._wires if wire.deadline <= now]:
-            begun = wire.answer.begun
+        for exchange in [exchange for exchange in self._exchanges if exchange.deadline <= now]:
+            begun = exchange.answer.begun
             text = f"no {'whole answer' if begun else 'answer'} in time"
-            self._fail(wire, self._interrupted(wire, text, bound=Bound.TIME if begun else None, timed_out=True))
+            self._fail(exchange, self._interrupted(exchange, text, bound=Bound.TIME if begun else None, timed_out=True))
 
-    def _step(self, wire: _Wire, step: Callable[[], None]) -> None:
+    def _step(self, exchange: _Exchange, step: Callable[[], None]) -> None:
         """Read or write on one connection; end the request if its response is complete or the connection failed."""
         try:
             step()
         except _FAILURES as error:
             bound = error.bound if isinstance(error, AnswerError) else None
-            self._fail(wire, self._interrupted(wire, str(error) or type(error).__name__, bound=bound))
+            self._fail(exchange, self._interrupted(exchange, str(error) or type(error).__name__, bound=bound))
             return
-        answer = wire.answer
+        answer = exchange.answer
         if answer.complete:
-            self._forget(wire)
-            if wire.reusable:
-                self._api.keep(wire.connection)
+            self._forget(exchange)
+            if exchange.reusable:
+                self._api.keep(exchange.connection)
             else:
-                wire.connection.close()
+                exchange.connection.close()
             response = Response(answer.status, bytes(answer.body), answer.headers)
             answer.close()
-            wire.ended(response)
+            exchange.ended(response)
 
-    def _interrupted(self, wire: _Wire, text: str, *, bound: Bound | None, timed_out: bool = False) -> Interrupted:
-        text = self._said(text)
+    def _interrupted(
+        self, exchange: _Exchange, text: str, *, bound: Bound | None, timed_out: bool = False
+    ) -> Interrupted:
+        text = self._message(text)
         if bound:
-            self._api.refusals.count(bound, f"{wire.request.method} {wire.request.path}: {text}")
+            self._api.refusals.count(bound, f"{exchange.request.method} {exchange.request.path}: {text}")
         return Interrupted(text, timed_out=timed_out, bound=bound)
 
-    def _fail(self, wire: _Wire, error: Interrupted) -> None:
-        self._forget(wire)
-        wire.answer.close()
-        wire.connection.abort()
-        wire.ended(error)
+    def _fail(self, exchange: _Exchange, error: Interrupted) -> None:
+        self._forget(exchange)
+        exchange.answer.close()
+        exchange.connection.abort()
+        exchange.ended(error)
 
-    def _forget(self, wire: _Wire) -> None:
-        self._wires.discard(wire)
-        self._selector.unregister(wire.socket)
+    def _forget(self, exchange: _Exchange) -> None:
+        self._exchanges.discard(exchange)
+        self._selector.unregister(exchange.socket)
 
-    def _said(self, text: str) -> str:
+    def _message(self, text: str) -> str:
         return f"{self._api.endpoint.url}: {text}"

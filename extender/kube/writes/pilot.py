@@ -39,14 +39,14 @@ class Pilot:
 
     def __init__(
         self,
-        wires: HttpMultiplexer,
+        multiplexer: HttpMultiplexer,
         launch: Callable[[float], bool],
         patience: Callable[[], float | None],
         is_over: Callable[[], bool],
         ended: Callable[[], None],
         failed: Callable[[str, Exception], None],
     ) -> None:
-        self._wires = wires
+        self._multiplexer = multiplexer
         self._launch = launch
         self._patience = patience
         self._is_over = is_over
@@ -68,7 +68,7 @@ class Pilot:
         """There is something to do: soon there is a turn."""
         loop = self._loop
         if loop is None or threading.get_ident() != self._loop_thread:
-            self._wires.wake()
+            self._multiplexer.wake()
         elif not self._scheduled:
             self._scheduled = True
             loop.call_soon(self._launch_in_loop)
@@ -88,7 +88,7 @@ class Pilot:
     def _turn_in_thread(self) -> None:
         with self._turn_lock:
             self._launch(inf)
-            self._wires.sleeps = True
+            self._multiplexer.sleeps = True
             self._launch(inf)
             if self._loop is None and not self._is_over():
                 self._poll(self._patience())
@@ -100,16 +100,16 @@ class Pilot:
 
     def _poll(self, timeout: float | None, until: float = inf) -> None:
         try:
-            self._wires.poll(timeout, until)
+            self._multiplexer.poll(timeout, until)
         except Exception as error:
             self._failed("pilot failed", error)
-            self._wires.break_off()
+            self._multiplexer.break_off()
 
     def _turn(self, until: float, *, reads: bool = True) -> bool:
         """Take a turn without waiting. Returns whether there was no time for everything."""
         if reads:
             self._poll(0.0, until)
-        self._wires.sleeps = True
+        self._multiplexer.sleeps = True
         more = self._launch(until)
         self._last_turn = time.monotonic()
         return more
@@ -121,15 +121,15 @@ class Pilot:
         self._left.clear()
         self._scheduled, self._timer = False, None
         self._loop, self._loop_thread = loop, threading.get_ident()
-        self._wires.wake()
-        loop.add_reader(self._wires.fileno(), self._turn_in_loop)
+        self._multiplexer.wake()
+        loop.add_reader(self._multiplexer.fileno(), self._turn_in_loop)
         self.wake()
 
     def leave_loop(self) -> None:
         """Take the turns in a thread again. In the loop, or once it has ended, this is at once; else soon."""
         loop, self._loop = self._loop, None
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._forget, loop, self._wires.fileno())
+            loop.call_soon_threadsafe(self._forget, loop, self._multiplexer.fileno())
         self._left.set()
 
     def _forget(self, loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
@@ -148,7 +148,7 @@ class Pilot:
             if loop is None:
                 return
             more = self._turn(time.monotonic() + _SLICE, reads=reads)
-            wait = self._wires.patience(self._patience())
+            wait = self._multiplexer.patience(self._patience())
         if more:
             self.wake()
         self._set_timer(loop, wait)

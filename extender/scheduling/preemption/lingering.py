@@ -95,7 +95,7 @@ class Lingering:
         """Record that these pods were evicted and did not go in time."""
         for uid in uids:
             self._lingering.setdefault(uid, gone_by(self.state.cache.pod(uid), now, self._policy))
-        self._tell()
+        self._report()
 
     def tell_again(self) -> None:
         """Pass the lingering pods to a new algorithm that has taken over."""
@@ -107,12 +107,12 @@ class Lingering:
             del self._lingering[uid]
             self._deadlines.pop(uid, None)
         if over:
-            self._tell()
+            self._report()
 
     def _is_over(self, uid: str, until: float, now: float) -> bool:
         return self.state.cache.pod(uid) is None or (until <= now and not self._is_deleted(uid))
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         uids = frozenset(self._lingering)
         if uids != self._uids:
             self._uids = uids

@@ -18,13 +18,13 @@ Assumptions, and their consequences:
 * A UID never comes back: any event of a removed UID (by default the last 10,000 are remembered) is late and ignored.
 * Of several records of one object, the one with the highest resourceVersion counts; an older one is late and ignored.
   Events may be missed, doubled or reordered; the youngest event received counts. `is_late` is the engine's only filter
-  of events, so the cache also hears of pods that take no room: `show`, `ignore`.
+  of events, so the cache also hears of pods that take no builder: `show`, `ignore`.
 * A name has one pod at a time. Another UID under the same name means that the old pod was deleted and the event was
   missed, unless the new record's resourceVersion is lower: then it is a late event of an older pod.
 * An assumed record is our own; an event comes from the API server. The event wins, also if it names another node.
 * Nothing expires by itself. The caller of `expire` has read the pod live and found it unbound.
 * Pods may be on nodes that are not known yet, or no longer known; they are counted under the node's name all the same.
-* A finished pod takes no room: it is removed.
+* A finished pod takes no builder: it is removed.
 
 Requests are counted as pods come and go; `snapshot` rebuilds only the nodes that changed since the last one.
 """
@@ -51,9 +51,9 @@ __all__ = ["Cache", "CacheError", "Counts", "NodeInfo", "PodState", "Snapshot"]
 class PodState(StrEnum):
     """See the module's diagram; a pod that is not in the cache has no state."""
 
-    #: Decided here, and not confirmed by the API server yet. Takes room.
+    #: Decided here, and not confirmed by the API server yet. Takes builder.
     ASSUMED = "assumed"
-    #: Bound, according to the API server. Takes room.
+    #: Bound, according to the API server. Takes builder.
     ADDED = "added"
     #: Was assumed, and then found unbound. Takes no room; remembered because a confirmation may still come.
     EXPIRED = "expired"
@@ -64,7 +64,7 @@ class CacheError(Exception):
 
 
 class Counts(NamedTuple):
-    """`nodes` that are known; `pods` that take room, and how many of them are only `assumed`; `expired` records."""
+    """`nodes` that are known; `pods` that take builder, and how many of them are only `assumed`; `expired` records."""
 
     nodes: int
     pods: int
@@ -100,7 +100,7 @@ class Cache:
         self._states: Counter[PodState] = Counter()
         self._nodes: Table[str, Node] = Table()
         #: A builder for every known node, and for every node name that pods are on; no others.
-        self._rooms: Table[str, NodeInfoBuilder] = Table()
+        self._builders: Table[str, NodeInfoBuilder] = Table()
         self._generation = 0
         #: Names of nodes whose builder differs from their NodeInfo in _infos.
         self._changed: set[str] = set()
@@ -142,7 +142,7 @@ class Cache:
         return True
 
     def forget(self, uid: str) -> Pod:
-        """Make the pod unknown again, and free its room. Raises CacheError if it is not in the cache."""
+        """Make the pod unknown again, and free its builder. Raises CacheError if it is not in the cache."""
         held = self._pods.get(uid)
         if held is None:
             raise CacheError(f"pod {uid!r} cannot be forgotten: it is not in the cache")
@@ -177,7 +177,7 @@ class Cache:
         return known is not None and older(node.resource_version, known.resource_version)
 
     def show(self, pod: Pod) -> None:
-        """Hear of a record that is not late, of a pod that may take no room. From now on, older records are late."""
+        """Hear of a record that is not late, of a pod that may take no builder. From now on, older records are late."""
         self.versions.show(pod.key, pod.uid, pod.resource_version)
 
     def add_pod(self, pod: Pod) -> Pod | None:
@@ -218,7 +218,7 @@ class Cache:
         before = self._nodes.get(node.name)
         self._nodes[node.name] = node
         if node != before:
-            self._room(node.name).node = node
+            self._builder(node.name).node = node
             self._mark(node.name)
         return before
 
@@ -226,7 +226,7 @@ class Cache:
         """Remove a node. Returns its record, None if it was not known. Pods on it stay counted until removed."""
         before = self._nodes.pop(name, None)
         if before is not None:
-            self._room(name).node = None
+            self._builder(name).node = None
             self._left(name)
         return before
 
@@ -252,7 +252,7 @@ class Cache:
         self._states[state] += 1
         self._generation += 1
         if state is not PodState.EXPIRED:
-            self._room(pod.node_name).take(pod)
+            self._builder(pod.node_name).add_pod(pod)
             self._mark(pod.node_name)
 
     def _replace(self, before: PodState, pod: Pod, state: PodState) -> None:
@@ -262,7 +262,7 @@ class Cache:
         self._states[state] += 1
         self._generation += 1
         if state is not PodState.EXPIRED:
-            self._rooms[pod.node_name].pods[pod.uid] = pod
+            self._builders[pod.node_name].pods[pod.uid] = pod
             self._mark(pod.node_name)
 
     def _remove_namesake(self, pod: Pod) -> None:
@@ -276,39 +276,39 @@ class Cache:
         self._states[state] -= 1
         self._generation += 1
         if state is not PodState.EXPIRED:
-            self._room(pod.node_name).free(pod)
+            self._builder(pod.node_name).remove_pod(pod)
             self._left(pod.node_name)
         return pod
 
-    def _room(self, name: str) -> NodeInfoBuilder:
-        room = self._rooms.get(name)
-        if room is None:
-            room = self._rooms[name] = NodeInfoBuilder()
-        return room
+    def _builder(self, name: str) -> NodeInfoBuilder:
+        builder = self._builders.get(name)
+        if builder is None:
+            builder = self._builders[name] = NodeInfoBuilder()
+        return builder
 
     def _mark(self, name: str) -> None:
         """Record that the pods or the node under this name have changed."""
         self._generation += 1
         self._changed.add(name)
-        room = self._rooms[name]
-        room.generation = self._generation
+        builder = self._builders[name]
+        builder.generation = self._generation
         if self.watch is not None:
             self.watch.add(name)
 
     def _left(self, name: str) -> None:
         """Record that a pod or the node under this name is gone. A builder with neither is dropped."""
         self._mark(name)
-        if self._rooms[name].deserted:
-            del self._rooms[name]
+        if self._builders[name].deserted:
+            del self._builders[name]
 
     def restore_names(self) -> None:
         """Make the index of names from the records, in a copy."""
         self._uids = {held.pod.key: uid for uid, held in self._pods.items()}
 
     @property
-    def rooms(self) -> dict[str, NodeInfoBuilder]:
+    def builders(self) -> dict[str, NodeInfoBuilder]:
         """The builder of each node's name, for a copy of the cache."""
-        return self._rooms
+        return self._builders
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -344,8 +344,8 @@ class Cache:
 
     def pods_on(self, node: str) -> list[Pod]:
         """Pods that take room on the node, by namespace and name."""
-        room = self._rooms.get(node)
-        return room.sorted_pods() if room else []
+        builder = self._builders.get(node)
+        return builder.sorted_pods() if builder else []
 
     def node(self, name: str) -> Node | None:
         return self._nodes.get(name)
@@ -373,8 +373,8 @@ class Cache:
             return self._snapshot
         infos = self._infos.copy()
         for name in self._changed:
-            if name in self._rooms:
-                infos[name] = self._rooms[name].info()
+            if name in self._builders:
+                infos[name] = self._builders[name].info()
             else:
                 infos.pop(name, None)
         if not infos.keys() <= self._infos.keys():
@@ -398,29 +398,33 @@ class Cache:
         states = Counter(state for _, state in self._pods.values())
         assert +self._states == states, f"states: counted {dict(self._states)}, are {dict(states)}"
         self.versions.validate()
-        self._validate_rooms()
+        self._validate_builders()
         self._validate_infos()
 
-    def _validate_rooms(self) -> None:
-        rooms: dict[str, NodeInfoBuilder] = {}
+    def _validate_builders(self) -> None:
+        builders: dict[str, NodeInfoBuilder] = {}
         for name, node in self._nodes.items():
             assert name == node.name, f"node {node.name} is held under {name}"
-            rooms.setdefault(name, NodeInfoBuilder()).node = node
+            builders.setdefault(name, NodeInfoBuilder()).node = node
         for pod, state in self._pods.values():
             if state is not PodState.EXPIRED:
-                rooms.setdefault(pod.node_name, NodeInfoBuilder()).take(pod)
-        assert rooms.keys() == self._rooms.keys(), f"rooms: {sorted(self._rooms)}, expected {sorted(rooms)}"
-        for name, room in rooms.items():
-            held = self._rooms[name]
-            assert held.node == room.node, f"{name}: node is {held.node}, expected {room.node}"
-            assert held.pods == room.pods, f"{name}: pods are {held.pods}, expected {room.pods}"
-            assert held.requested == room.requested, f"{name}: requested {held.requested}, expected {room.requested}"
+                builders.setdefault(pod.node_name, NodeInfoBuilder()).add_pod(pod)
+        assert builders.keys() == self._builders.keys(), (
+            f"builders: {sorted(self._builders)}, expected {sorted(builders)}"
+        )
+        for name, builder in builders.items():
+            held = self._builders[name]
+            assert held.node == builder.node, f"{name}: node is {held.node}, expected {builder.node}"
+            assert held.pods == builder.pods, f"{name}: pods are {held.pods}, expected {builder.pods}"
+            assert held.requested == builder.requested, (
+                f"{name}: requested {held.requested}, expected {builder.requested}"
+            )
 
     def _validate_infos(self) -> None:
         assert list(self._infos) == sorted(self._infos), "nodes of the snapshot are not sorted"
-        for name in self._infos.keys() | self._rooms.keys():
+        for name in self._infos.keys() | self._builders.keys():
             if name not in self._changed:
-                info = self._rooms[name].info() if name in self._rooms else None
+                info = self._builders[name].info() if name in self._builders else None
                 assert self._infos.get(name) == info, f"{name}: snapshot {self._infos.get(name)}, is {info}"
 
 

@@ -38,12 +38,12 @@ class NodeInfoBuilder:
         self.requested: dict[str, int] = {}
         self.generation = 0
 
-    def take(self, pod: Pod) -> None:
+    def add_pod(self, pod: Pod) -> None:
         """Add a pod, which must not be here yet, and count its requests."""
         self.pods[pod.uid] = pod
         self._count(pod, 1)
 
-    def free(self, pod: Pod) -> None:
+    def remove_pod(self, pod: Pod) -> None:
         """Remove a pod. `pod` is the record that it was added with; its requests are subtracted."""
         self._count(self.pods.pop(pod.uid), -1)
 

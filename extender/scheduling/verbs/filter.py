@@ -48,7 +48,7 @@ class FilterHandler:
         self.preempt = preempt
         self.counts = counts
         self._manages_all = state.policy.manages_all
-        self._steady = SteadyRefusals(state.driver.fault_book, counts)
+        self._steady = SteadyRefusals(state.driver.fault_log, counts)
 
     def filter(self, event: FilterRequested, now: float) -> list[Instruction]:
         """Answer a filter request: the one node for the pod, a refusal with reasons, or all nodes if it is not ours.

@@ -20,7 +20,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from extender.scheduling.events import FilterAnswer
-from extender.scheduling.faults import FaultBook
+from extender.scheduling.faults import FaultLog
 from extender.scheduling.state.pod_info import LastRefusal, PodInfo
 
 #: How often the text of one pod may change within one window, and the length of a window, seconds. Pods of a busy
@@ -32,7 +32,7 @@ WINDOW: Final = 60.0
 class SteadyRefusals:
     """Decides which text kube-scheduler gets."""
 
-    def __init__(self, faults: FaultBook, counts: Counter[tuple[str, str]]) -> None:
+    def __init__(self, faults: FaultLog, counts: Counter[tuple[str, str]]) -> None:
         self._faults = faults
         self._counts = counts
 

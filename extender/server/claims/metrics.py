@@ -93,7 +93,7 @@ def write_metrics(committer: Committer[Any]) -> list[Metric]:
             "waggle_claims_writes_in_flight",
             "gauge",
             "Writes and reads of claims in flight.",
-            _one(committer.gate.throttle.in_flight),
+            _one(committer.queue.throttle.in_flight),
         ),
     ]
 

@@ -95,7 +95,7 @@ def write_metrics(committer: Committer[Any], kinds: Sequence[CommandKind[Any, An
             "waggle_vpods_writes_in_flight",
             "gauge",
             "Writes and reads of vpods in flight.",
-            [({}, float(committer.gate.throttle.in_flight))],
+            [({}, float(committer.queue.throttle.in_flight))],
         ),
         Metric(
             "waggle_vpods_events_total",

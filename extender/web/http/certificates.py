@@ -74,7 +74,7 @@ class Certificates:
         self._reloads = {"done": 0, "failed": 0}
         self._renewed: list[Callable[[], None]] = []
         self._ends: dict[str, datetime] = {}
-        self._told = ""
+        self._last_warning = ""
         self._refusals: Counter[str] = Counter()
         self._refusals_logged_at: dict[tuple[str, str], float] = {}
         self._stopped = threading.Event()
@@ -166,7 +166,7 @@ class Certificates:
             if self._tls is not None and self._context is not None:
                 renewed = self._look_at_server(self._tls)
             self._look_at_client()
-        self._tell()
+        self._log_warning()
         for tell in self._renewed if renewed else ():
             tell()
 
@@ -234,12 +234,12 @@ class Certificates:
             remarks.insert(0, f"new certificates cannot be used, the old ones are kept: {failure}")
         return "; ".join(remarks)
 
-    def _tell(self) -> None:
+    def _log_warning(self) -> None:
         """Log the warning when it changes: as it counts days, once a day."""
         readiness_warning = self.readiness_warning()
-        if readiness_warning and readiness_warning != self._told:
+        if readiness_warning and readiness_warning != self._last_warning:
             log.warning("certificates need attention", what=readiness_warning)
-        self._told = readiness_warning
+        self._last_warning = readiness_warning
 
     def metrics(self) -> list[Metric]:
         with self._lock:

@@ -102,7 +102,7 @@ class Connection:
     give_up: Callable[[], object] | None = None
     given_up: bool = False
     #: Its first message is complete; its handshake is under way.
-    heard: bool = False
+    has_begun: bool = False
     started: bool = False
     served: Served | None = None
     #: The peer's certificate in DER, if one was requested.
@@ -194,9 +194,9 @@ class Connections:
         self._unfinished_by_address[connection.address] += 1
         self._silent.add(connection.address, connection)
 
-    def hear(self, connection: Connection) -> None:
+    def began(self, connection: Connection) -> None:
         """Record that the first message is complete."""
-        connection.heard = True
+        connection.has_begun = True
         self._silent.discard(connection.address, connection)
         self._queued.add(connection.address, connection)
 
@@ -285,7 +285,7 @@ def _usefulness(connection: Connection) -> tuple[object, ...]:
     served = connection.served
     has_backlog = served is not None and served.has_backlog
     kind = (_is_trusted(connection), served is not None, not _is_unused(connection), not has_backlog)
-    return *kind, _completed(connection), connection.heard, connection.started, connection.since
+    return *kind, _completed(connection), connection.has_begun, connection.started, connection.since
 
 
 def _use(connection: Connection) -> str:

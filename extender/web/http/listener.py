@@ -119,8 +119,8 @@ class Listener:
         self._sweeper: asyncio.TimerHandle | None = None
         #: The event loop keeps no reference to its tasks.
         self._tasks: set[asyncio.Task[None]] = set()
-        self._told: dict[str, float] = {}
-        self._told_evictions = 0
+        self._logged_at: dict[str, float] = {}
+        self._logged_evictions = 0
 
     def start(self) -> None:
         """Begin to accept connections."""
@@ -147,7 +147,7 @@ class Listener:
         while time.monotonic() < until:
             leaving = self.connections.evictable(self._loop.time()) if self.connections.is_full() else None
             if leaving == []:
-                self._say("no room for another connection: all of them wait for their answers")
+                self._warn("no room for another connection: all of them wait for their answers")
                 self._pause()
                 return
             try:
@@ -159,12 +159,12 @@ class Listener:
                 return
             self.connections.evict(leaving or ())
             self._admit(accepted, name)
-        self._tell_of_evictions()
+        self._log_evictions()
 
     def _cannot_accept(self, error: OSError) -> None:
         if error.errno in _SHORTAGES:
             self.connections.evict(self.connections.evictable(self._loop.time()))
-        self._say("connections cannot be accepted", error=error.strerror or str(error))
+        self._warn("connections cannot be accepted", error=error.strerror or str(error))
         self._pause()
 
     def _pause(self) -> None:
@@ -200,23 +200,23 @@ class Listener:
         elif missing:
             self._wait_for(len(seen) + missing, connection, accepted)
         else:
-            self._line_up(connection, accepted)
+            self._enqueue(connection, accepted)
 
     def _wait_for(self, size: int, connection: Connection, accepted: socket.socket) -> None:
         """Wait until so many bytes have arrived. A byte now and then costs nothing: the kernel counts."""
         if size > 1:
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
-        self._loop.add_reader(accepted.fileno(), self._heard, connection, accepted, size)
+        self._loop.add_reader(accepted.fileno(), self._readable, connection, accepted, size)
 
-    def _heard(self, connection: Connection, accepted: socket.socket, expected: int) -> None:
+    def _readable(self, connection: Connection, accepted: socket.socket, expected: int) -> None:
         """The bytes, or the end of the connection, have arrived."""
         self._loop.remove_reader(accepted.fileno())
         self._look(connection, accepted, expected)
 
-    def _line_up(self, connection: Connection, accepted: socket.socket) -> None:
+    def _enqueue(self, connection: Connection, accepted: socket.socket) -> None:
         if self._tls is not None:
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-        self.connections.hear(connection)
+        self.connections.began(connection)
         self._queue[connection] = accepted
         self._turn_soon()
 
@@ -313,7 +313,7 @@ class Listener:
             return
         with suppress(OSError):
             await self._loop.connect_accepted_socket(
-                lambda: _Newcomer(lambda transport: self._hand_over(connection, Caller(_name(transport)), transport)),
+                lambda: _Unserved(lambda transport: self._hand_over(connection, Caller(_name(transport)), transport)),
                 accepted,
             )
 
@@ -339,10 +339,10 @@ class Listener:
     ) -> None:
         """Do the TLS handshake. A failure is counted with its reason."""
         left = max(connection.since + BEGIN_SECONDS - self._loop.time(), 0.1)
-        newcomer = _Newcomer(partial(self._made, connection, context, accepted))
+        unserved = _Unserved(partial(self._made, connection, context, accepted))
         try:
             await self._loop.connect_accepted_socket(
-                lambda: newcomer, accepted, ssl=context, ssl_handshake_timeout=left
+                lambda: unserved, accepted, ssl=context, ssl_handshake_timeout=left
             )
         except ssl.SSLError as error:
             reason = (error.reason or "other").lower()
@@ -397,16 +397,16 @@ class Listener:
 
     # -- reports ------------------------------------------------------------------------------------------------------
 
-    def _tell_of_evictions(self) -> None:
+    def _log_evictions(self) -> None:
         evicted = self.connections.evicted.total()
-        if evicted > self._told_evictions:
-            self._told_evictions = evicted
-            self._say("connections were closed to make room for others", **self.connections.evicted)
+        if evicted > self._logged_evictions:
+            self._logged_evictions = evicted
+            self._warn("connections were closed to make room for others", **self.connections.evicted)
 
-    def _say(self, what: str, **more: object) -> None:
+    def _warn(self, what: str, **more: object) -> None:
         now = self._loop.time()
-        if now - self._told.get(what, float("-inf")) >= _LOG_SECONDS:
-            self._told[what] = now
+        if now - self._logged_at.get(what, float("-inf")) >= _LOG_SECONDS:
+            self._logged_at[what] = now
             _log.warning(what, port=self.connections.name, connections=len(self.connections), **more)
 
 
@@ -422,7 +422,7 @@ def _acknowledge(accepted: socket.socket) -> None:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
-class _Newcomer(asyncio.Protocol):
+class _Unserved(asyncio.Protocol):
     """Stands in for the protocol that the handshake has yet to agree on."""
 
     def __init__(self, made: Callable[[asyncio.Transport], None]) -> None:

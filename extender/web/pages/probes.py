@@ -84,7 +84,7 @@ class Probes:
         found = self._served.liveness()
         for other in self._others.values():
             found = other.liveness() if found.ready else found
-        return _told("alive", found if not found.ready else self._moving())
+        return _explained("alive", found if not found.ready else self._moving())
 
     def _moving(self) -> Readiness:
         """Whether the event loop moves. The log says once where it hangs."""
@@ -96,7 +96,7 @@ class Probes:
         return Readiness(not hangs, f"the event loop of HTTP has stood still for {seconds:.0f} s" if hangs else "")
 
     def ready(self) -> Readiness:
-        found = _told("ready", self._served.readiness())
+        found = _explained("ready", self._served.readiness())
         if not found.ready:
             return found
         texts = (found.detail, self._readiness_warning(), *self._warnings())
@@ -110,13 +110,13 @@ class Probes:
 
     def _other_ready(self, name: str) -> Readiness:
         """Whether claims, or vpods, are served: by every replica, whether it leads or not."""
-        return _told("ready", self._others[name].readiness(), f"{name} are")
+        return _explained("ready", self._others[name].readiness(), f"{name} are")
 
     def informed(self) -> Readiness:
-        return _told("informed", self._served.informed())
+        return _explained("informed", self._served.informed())
 
 
-def _told(what: str, found: Readiness, who: str = "extender is") -> Readiness:
+def _explained(what: str, found: Readiness, who: str = "extender is") -> Readiness:
     return found if found.ready else Readiness(False, f"{who} not {what}: {found.detail}")
 
 

@@ -129,7 +129,7 @@ _refusals = Refusals(most=8 << 20)
 def encode_filter(answer: FilterAnswer, offer: FilterArgs) -> bytes:
     """Encode the answer of a filter request, with full nodes if the request had full nodes."""
     if answer.error:
-        return encode_filter_error(_said(answer.reason or _NO_REASON))
+        return encode_filter_error(_text(answer.reason or _NO_REASON))
     if answer.pass_through:
         return _encode(_passed(list(offer.nodes), offer.items))
     if answer.node is not None:
@@ -224,13 +224,13 @@ def _victims(candidate: Candidate) -> _MetaVictims:
 
 def encode_bind(answer: BindAnswer) -> bytes:
     """Encode a bind answer. An empty Error means bound, and kube-scheduler never checks that again."""
-    return encode_bind_error("" if answer.error is None else _said(answer.error))
+    return encode_bind_error("" if answer.error is None else _text(answer.error))
 
 
 def encode_bind_error(text: str) -> bytes:
     return _encode(_BindingResult(text))
 
 
-def _said(why: Reason) -> str:
+def _text(why: Reason) -> str:
     """The text of an error, never empty: an empty Error would mean to kube-scheduler that the pod is bound."""
     return why.text or why.code

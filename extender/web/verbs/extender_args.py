@@ -26,7 +26,7 @@ from extender.kube.informers.podreader import PodReader
 from extender.scheduling.events import Candidate
 from extender.web.errors import BadRequest
 from extender.web.verbs.costly import refuse_costly
-from extender.web.verbs.plain_names import SHORT, plain_offer
+from extender.web.verbs.plain_names import SHORT, plain_names
 
 #: A node's name or a UID. Longer ones would not only be slow to read; the answer repeats them, too.
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
@@ -167,15 +167,15 @@ _pod_wire = msgspec.json.Decoder(PodWire | None)
 _names = msgspec.json.Decoder(list[_Name] | None)
 
 
-def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> FilterArgs:
+def decode_filter(body: bytes, reader: PodReader = _KEEPS_ALL) -> FilterArgs:
     """Decode the body of filter or prioritize, with the pod as `reader` reads it. Raises BadRequest."""
     if len(body) > _LARGE:
-        return _large_offer(body, reader)
-    plain = plain_offer(body) if len(body) > SHORT else None
+        return _decode_large(body, reader)
+    plain = plain_names(body) if len(body) > SHORT else None
     if plain is not None:
         args = _exactly(_extender_args, plain.head)
         if args is not None and args.pod is not None:
-            return _offer_of_names(_pod(args.pod, reader), plain.names)
+            return _args_of_names(_pod(args.pod, reader), plain.names)
     args = _exactly(_extender_args, body)
     if args is None or args.pod is None or (args.node_names is None and args.nodes is None):
         fields = _fields(body, ("Pod", "Nodes", "NodeNames"))
@@ -186,10 +186,10 @@ def decode_offer(body: bytes, reader: PodReader = _KEEPS_ALL) -> FilterArgs:
         )
     pod = _pod(args.pod, reader)
     if args.node_names is not None or args.nodes is None:
-        return _offer_of_names(pod, SuggestedNodes(args.node_names or ()))
+        return _args_of_names(pod, SuggestedNodes(args.node_names or ()))
     items = args.nodes.items or []
     _limit(len(items), MOST_ITEMS, "Nodes.items", "nodes")
-    return _offer_of_items(pod, items)
+    return _args_of_items(pod, items)
 
 
 def decode_preempt(body: bytes, reader: PodReader = _KEEPS_ALL) -> PreemptRequest:
@@ -270,7 +270,7 @@ def _pod(wire: PodWire | None, reader: PodReader) -> Pod:
     return pod
 
 
-def _offer_of_items(pod: Pod, items: list[msgspec.Raw]) -> FilterArgs:
+def _args_of_items(pod: Pod, items: list[msgspec.Raw]) -> FilterArgs:
     names, kept = [], []
     for index, item in enumerate(items):
         field = f"Nodes.items[{index}]"
@@ -284,7 +284,7 @@ def _offer_of_items(pod: Pod, items: list[msgspec.Raw]) -> FilterArgs:
     return FilterArgs(pod, SuggestedNodes(names), kept)
 
 
-def _offer_of_names(pod: Pod, names: SuggestedNodes) -> FilterArgs:
+def _args_of_names(pod: Pod, names: SuggestedNodes) -> FilterArgs:
     _limit(len(names), MOST_NODES, "NodeNames", "names")
     return FilterArgs(pod, names)
 
@@ -297,8 +297,8 @@ def _limit(number: int, most: int, field: str, what: str) -> None:
 # -- large bodies ---------------------------------------------------------------------------------------------
 
 
-def _large_offer(body: bytes, reader: PodReader) -> FilterArgs:
-    """Like `decode_offer`, for kube-scheduler's own form only."""
+def _decode_large(body: bytes, reader: PodReader) -> FilterArgs:
+    """Like `decode_filter`, for kube-scheduler's own form only."""
     refuse_costly(body, bytes_a_comma=_BYTES_A_COMMA)
     args = _large(body)
     pod = _pod(_large_pod(args.pod, body), reader)
@@ -308,11 +308,11 @@ def _large_offer(body: bytes, reader: PodReader) -> FilterArgs:
     listed = bytes(args.node_names)
     if args.nodes is None or listed != b"null":
         _limit(listed.count(b",") + 1, MOST_NODES, "NodeNames", "names")
-        return _offer_of_names(pod, SuggestedNodes(_decode(_names, listed, "NodeNames") or ()))
+        return _args_of_names(pod, SuggestedNodes(_decode(_names, listed, "NodeNames") or ()))
     items: tuple[msgspec.Raw, ...] = ()
     if args.nodes.items is not None:
         items = msgspec.structs.astuple(args.nodes.items)
-    return _offer_of_items(pod, [item for item in items if item is not _ABSENT])
+    return _args_of_items(pod, [item for item in items if item is not _ABSENT])
 
 
 def _large_preemption_args(body: bytes) -> _PreemptionArgs:

@@ -36,7 +36,7 @@ from extender.web.verbs.encode import (
     encode_preempt,
     encode_prioritize,
 )
-from extender.web.verbs.extender_args import decode_bind, decode_offer, decode_preempt
+from extender.web.verbs.extender_args import decode_bind, decode_filter, decode_preempt
 
 #: Path prefixes of the verbs; users of HiveD have configured the second one.
 PREFIXES = ("", "/v1/extender")
@@ -77,13 +77,13 @@ class Verb(NamedTuple):
 def _filter(runtime: Runtime, body: bytes) -> bytes:
     """Answer filter: decode pod and nodes, ask the engine which nodes take the pod, encode the nodes and the
     refusals."""
-    offer = decode_offer(body, runtime.reader)
+    offer = decode_filter(body, runtime.reader)
     return encode_filter(runtime.filter(offer.pod, offer.nodes), offer)
 
 
 def _prioritize(runtime: Runtime, body: bytes) -> bytes:
     """Answer prioritize: decode pod and nodes, encode the score of each node."""
-    offer = decode_offer(body, runtime.reader)
+    offer = decode_filter(body, runtime.reader)
     return encode_prioritize(runtime.prioritize(offer.pod, offer.nodes), offer.nodes)
 
 

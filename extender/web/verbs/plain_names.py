@@ -25,7 +25,7 @@ _OF_NAMES: Final = b"abcdefghijklmnopqrstuvwxyz0123456789-."
 _names = msgspec.json.Decoder(list[str])
 
 
-class PlainOffer(NamedTuple):
+class PlainNames(NamedTuple):
     """The body without its names, which is a JSON object if the whole body is one, and the names.
 
     A name may be longer than any that exists, and is then as unknown as others that do not exist.
@@ -35,7 +35,7 @@ class PlainOffer(NamedTuple):
     names: SuggestedNodes
 
 
-def plain_offer(body: bytes) -> PlainOffer | None:
+def plain_names(body: bytes) -> PlainNames | None:
     """The parts of a body of filter that ends with plain names; None if it has another form, or may have errors.
 
     Within a text these bytes cannot stand without escapes. So, if the head is an object, the names are its last field.
@@ -48,7 +48,7 @@ def plain_offer(body: bytes) -> PlainOffer | None:
     count = len(marks) // 3
     if marks != b"[%s]" % (b'"",' * count)[:-1] or _has_empty(listed):
         return None
-    return PlainOffer(body[:begins] + b"}", _offered(listed, count))
+    return PlainNames(body[:begins] + b"}", _offered(listed, count))
 
 
 def _has_empty(listed: bytes) -> bool:

@@ -10,17 +10,17 @@ from algorithm.model import Node
 from algorithm.reasons import Code
 from extender.logs.setup import traceback_text
 from extender.scheduling.events import NodeSeen
-from extender.scheduling.faults import LONGEST_TEXT, MOST_FAULTS, Fault, FaultBook
+from extender.scheduling.faults import LONGEST_TEXT, MOST_FAULTS, Fault, FaultLog
 from tests.support.engine.harness import EngineHarness
 from tests.support.engine.objects import node, pod
 
 
 @pytest.fixture
-def book() -> FaultBook:
-    return FaultBook()
+def book() -> FaultLog:
+    return FaultLog()
 
 
-def raised(book: FaultBook, text: str, call: str = "schedule", at: float = 0.0) -> str:
+def raised(book: FaultLog, text: str, call: str = "schedule", at: float = 0.0) -> str:
     try:
         fails(text)
     except ValueError as error:
@@ -32,11 +32,11 @@ def fails(text: str) -> None:
     raise ValueError(text)
 
 
-def entries(book: FaultBook) -> list[Fault]:
+def entries(book: FaultLog) -> list[Fault]:
     return [fault for _, fault in book.known()]
 
 
-def test_texts_that_differ_are_one_fault_with_a_count(book: FaultBook) -> None:
+def test_texts_that_differ_are_one_fault_with_a_count(book: FaultLog) -> None:
     for number in range(3):
         raised(book, f"pod {number}", at=number)
     (fault,) = entries(book)
@@ -44,7 +44,7 @@ def test_texts_that_differ_are_one_fault_with_a_count(book: FaultBook) -> None:
     assert (book.total, book.last) == (3, fault)
 
 
-def test_the_first_keeps_its_traceback_with_the_line_that_raised(book: FaultBook) -> None:
+def test_the_first_keeps_its_traceback_with_the_line_that_raised(book: FaultLog) -> None:
     raised(book, "first")
     raised(book, "second")
     (fault,) = entries(book)
@@ -54,20 +54,20 @@ def test_the_first_keeps_its_traceback_with_the_line_that_raised(book: FaultBook
     assert "ValueError: first" in shown
 
 
-def test_the_same_line_in_another_call_is_another_fault(book: FaultBook) -> None:
+def test_the_same_line_in_another_call_is_another_fault(book: FaultLog) -> None:
     raised(book, "x")
     raised(book, "x", call="add_node")
     assert [fault.call for fault in entries(book)] == ["schedule", "add_node"]
 
 
-def test_breaches_are_told_apart_by_their_rule(book: FaultBook) -> None:
+def test_breaches_are_told_apart_by_their_rule(book: FaultLog) -> None:
     for text in ("it chose a", "it chose b"):
         book.breached("schedule", "it chose {}", text, 1.0)
     book.breached("gang", "gang returned {}", "gang returned str", 1.0)
     assert [(fault.text, fault.count) for fault in entries(book)] == [("it chose b", 2), ("gang returned str", 1)]
 
 
-def test_an_algorithm_that_raises_from_a_new_place_each_time_fills_no_memory(book: FaultBook) -> None:
+def test_an_algorithm_that_raises_from_a_new_place_each_time_fills_no_memory(book: FaultLog) -> None:
     for number in range(3 * MOST_FAULTS):
         book.breached("metrics", f"gauge {number}", f"gauge {number}", 0.0)
     known = entries(book)
@@ -75,7 +75,7 @@ def test_an_algorithm_that_raises_from_a_new_place_each_time_fills_no_memory(boo
     assert (known[-1].count, known[-1].text, book.total) == (2 * MOST_FAULTS, f"gauge {3 * MOST_FAULTS - 1}", 192)
 
 
-def test_a_long_text_is_cut(book: FaultBook) -> None:
+def test_a_long_text_is_cut(book: FaultLog) -> None:
     assert len(raised(book, "x" * 1_000_000)) == LONGEST_TEXT
 
 
@@ -84,7 +84,7 @@ class Mute(Exception):
         raise RuntimeError("and this one, too")
 
 
-def test_an_exception_whose_text_cannot_be_made_does_not_stop_the_engine(book: FaultBook) -> None:
+def test_an_exception_whose_text_cannot_be_made_does_not_stop_the_engine(book: FaultLog) -> None:
     engine = EngineHarness()
     engine.see(node("a"))
 
@@ -97,7 +97,7 @@ def test_an_exception_whose_text_cannot_be_made_does_not_stop_the_engine(book: F
     assert engine.machine.driver.last_fault == "Mute: (it has no text)"
 
 
-def test_a_deep_recursion_is_a_short_traceback(book: FaultBook) -> None:
+def test_a_deep_recursion_is_a_short_traceback(book: FaultLog) -> None:
     def deeper() -> None:
         deeper()
 
@@ -110,8 +110,8 @@ def test_a_deep_recursion_is_a_short_traceback(book: FaultBook) -> None:
     assert len(fault.trace.stack) == 30
 
 
-def test_a_book_that_is_absorbed_adds_its_counts(book: FaultBook) -> None:
-    other = FaultBook()
+def test_a_book_that_is_absorbed_adds_its_counts(book: FaultLog) -> None:
+    other = FaultLog()
     raised(book, "x")
     raised(other, "y", at=5.0)
     book.absorb(other)

@@ -149,7 +149,7 @@ def test_one_that_fails_at_what_the_old_one_understands_is_refused_and_nothing_c
     assert "made to fail" in only(out, Reconfigured).refused
     assert engine.machine.driver.algorithm is engine.algorithm
     assert engine.state(pod("proposed")) == "Binding"
-    assert [fault.call for _, fault in engine.machine.driver.fault_book.known()] == ["add_allocated_pod"]
+    assert [fault.call for _, fault in engine.machine.driver.fault_log.known()] == ["add_allocated_pod"]
 
 
 class Stubborn(PlainAlgorithm):

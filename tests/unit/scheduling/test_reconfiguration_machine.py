@@ -34,7 +34,7 @@ class _Operator:
         self.world.reconfiguration_ends()
 
 
-class ReconfiguredHeart(_Operator, SchedulerMachine):
+class ReconfiguredScheduler(_Operator, SchedulerMachine):
     pass
 
 
@@ -42,8 +42,8 @@ class ReconfiguredPreemption(_Operator, DirectPreemption):
     pass
 
 
-ReconfiguredHeart.TestCase.settings = ReconfiguredPreemption.TestCase.settings = SOME
-TestReconfiguredHeart = ReconfiguredHeart.TestCase
+ReconfiguredScheduler.TestCase.settings = ReconfiguredPreemption.TestCase.settings = SOME
+TestReconfiguredScheduler = ReconfiguredScheduler.TestCase
 TestReconfiguredPreemption = ReconfiguredPreemption.TestCase
 
 

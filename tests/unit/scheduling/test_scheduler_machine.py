@@ -88,7 +88,7 @@ class SchedulerMachine(SimulationRules[EngineSimulation]):
 
 
 SchedulerMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=50, deadline=None, derandomize=True)
-TestHeart = SchedulerMachine.TestCase
+TestScheduler = SchedulerMachine.TestCase
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -183,7 +183,7 @@ def test_a_fault_is_noted_and_the_question_not_repeated():
         found = world.what_if.ask(uids)
     assert found == dict.fromkeys(uids, Verdict(fault="ZeroDivisionError: why"))
     assert len(asked) == 2
-    fault = world.machine.driver.fault_book.last
+    fault = world.machine.driver.fault_log.last
     assert (fault.call, fault.text, fault.count) == ("explain", "ZeroDivisionError: why", 2)
 
 

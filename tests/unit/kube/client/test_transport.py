@@ -34,8 +34,8 @@ def peer(listener: socket.socket, connection: Connection) -> Iterator[socket.soc
 
 def test_a_deadline_that_moves_on_changes_the_socket_once(peer: socket.socket, connection: Connection) -> None:
     changes = []
-    wire = connection._wire
-    connection._wire = Watched(wire, changes)  # type: ignore[assignment]
+    wire = connection._socket
+    connection._socket = Watched(wire, changes)  # type: ignore[assignment]
     for _ in range(5):
         peer.sendall(b"x")
         assert connection.receive(time.monotonic() + 30) == b"x"
@@ -52,13 +52,13 @@ def test_a_deadline_that_comes_sooner_counts(peer: socket.socket, connection: Co
 def test_a_time_out_from_before_does_not_end_a_later_wait(peer: socket.socket, connection: Connection) -> None:
     with pytest.raises(TimeoutError):
         connection.receive(time.monotonic() + 0.05)
-    connection._wire = TimedOutOnce(connection._wire)  # type: ignore[assignment]
+    connection._socket = TimedOutOnce(connection._socket)  # type: ignore[assignment]
     peer.sendall(b"x")
     assert connection.receive(time.monotonic() + 30) == b"x"
 
 
 def test_a_peer_that_does_not_acknowledge_has_failed(peer: socket.socket, connection: Connection) -> None:
-    connection._wire = TimedOutOnce(connection._wire, errno.ETIMEDOUT, "Connection timed out")  # type: ignore[assignment]
+    connection._socket = TimedOutOnce(connection._socket, errno.ETIMEDOUT, "Connection timed out")  # type: ignore[assignment]
     peer.sendall(b"x")
     with pytest.raises(TimeoutError, match="Connection timed out"):
         connection.receive(time.monotonic() + 30)

@@ -198,7 +198,7 @@ def test_a_hint_that_is_throttled_has_another_turn_and_counts_once(
 def test_a_throttled_hint_stops_bindings_too(server: ScriptedServer, committer: Committer) -> None:
     server.on("POST", EVENTS, status(429, "busy", Retry_After="9"))
     committer.submit(say())
-    server.wait_for(lambda: committer.gate.throttle.pauses == 1)
+    server.wait_for(lambda: committer.queue.throttle.pauses == 1)
     committer.submit(WriteBinding(1, "default", "p", "uid-p", "n1"))
     server.wait_for(lambda: committer.stats.outcomes == {"WriteBinding throttled": 1})
     assert len(server.requests) == 1
@@ -221,7 +221,7 @@ def test_a_write_that_hangs_keeps_hints_back_for_a_moment_only(server: ScriptedS
         committer.submit(WriteBinding(token, "default", "p", "uid-p", "n1"))
     committer.submit(say())
     server.wait_for(lambda: committer.stats.hints.done == 1)
-    assert committer.gate.depth == 2
+    assert committer.queue.depth == 2
     committer.stop(timeout=0)
 
 

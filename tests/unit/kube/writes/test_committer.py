@@ -254,7 +254,7 @@ def test_an_eviction_that_a_budget_refuses_is_reported_at_once_and_stops_nobody(
         assert finished.outcome.kind is OutcomeKind.REJECTED
         committer.submit(bind())
         assert outcome(reports.wait(2)[1]).kind is OutcomeKind.DONE
-        assert (len(server.requests), committer.gate.throttle.pauses, committer.gate.throttle.cuts) == (2, 0, 0)
+        assert (len(server.requests), committer.queue.throttle.pauses, committer.queue.throttle.cuts) == (2, 0, 0)
 
 
 def test_an_eviction_that_a_busy_server_throttles_is_tried_again(
@@ -285,7 +285,7 @@ def test_a_short_pause_is_waited_for(server: ScriptedServer, api: ApiServer, rep
     server.on("POST", BINDING.replace("/p/", "/q/"), SUCCESS)
     with committing(api, reports) as committer:
         committer.submit(bind(1))
-        server.wait_for(lambda: committer.gate.throttle.pauses == 1)
+        server.wait_for(lambda: committer.queue.throttle.pauses == 1)
         committer.submit(bind(2, "q"))
         kinds = [outcome(event).kind for event in reports.wait(2)]
     assert kinds == [OutcomeKind.DONE] * 2
@@ -306,7 +306,7 @@ def test_writes_go_out_at_the_same_time_but_not_more_than_there_are_workers(
         for number in range(6):
             committer.submit(bind(number, f"p{number}"))
         server.wait_for(lambda: len(server.requests) == 3)
-        assert committer.gate.depth == 3
+        assert committer.queue.depth == 3
         release.set()
         events = reports.wait(6)
     assert sorted(event.token for event in events if isinstance(event, BindFinished)) == list(range(6))
@@ -530,7 +530,7 @@ def test_what_the_pilot_has_in_hand_when_it_stops_is_carried_out(
         assert in_hand.wait(WAIT)
         stop = threading.Thread(target=committer.stop, args=(WAIT,))
         stop.start()
-        while not committer.gate._closed:
+        while not committer.queue._closed:
             time.sleep(0.01)
         time.sleep(0.05)
         stopping.set()

@@ -320,6 +320,6 @@ def test_an_answer_takes_one_turn_at_a_time(driver: Driver, monkeypatch: pytest.
     taken, whole = [], driver.told
     while not whole:
         driver.wires.poll(1.0)
-        taken += [len(wire.answer.body) for wire in driver.wires._wires]
+        taken += [len(wire.answer.body) for wire in driver.wires._exchanges]
     assert len(taken) >= 200_000 // PIECE
     assert max(after - before for before, after in itertools.pairwise([0, *taken])) <= PIECE

@@ -421,11 +421,11 @@ def test_counts_tell_states_apart(cache):
 
 
 def _corrupt_amount(cache):
-    cache._rooms["n1"].requested["cpu"] += 1
+    cache._builders["n1"].requested["cpu"] += 1
 
 
 def _corrupt_pods(cache):
-    cache._rooms["n1"].pods.clear()
+    cache._builders["n1"].pods.clear()
 
 
 def _corrupt_names(cache):
@@ -437,11 +437,11 @@ def _corrupt_states(cache):
 
 
 def _corrupt_room(cache):
-    cache._rooms["n9"] = type(cache._rooms["n1"])()
+    cache._builders["n9"] = type(cache._builders["n1"])()
 
 
 def _corrupt_node(cache):
-    cache._rooms["n1"].node = None
+    cache._builders["n1"].node = None
 
 
 def _corrupt_removed(cache):
@@ -468,7 +468,7 @@ def _corrupt_node_index(cache):
         (_corrupt_pods, "n1: pods are {}"),
         (_corrupt_names, "names: {}"),
         (_corrupt_states, "states: counted"),
-        (_corrupt_room, "rooms: ['n1', 'n9']"),
+        (_corrupt_room, "builders: ['n1', 'n9']"),
         (_corrupt_node, "n1: node is None"),
         (_corrupt_removed, "is held and removed"),
         (_corrupt_key, "is held under u2"),

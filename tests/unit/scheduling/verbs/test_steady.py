@@ -53,7 +53,7 @@ def test_it_is_noticed_once_for_each_window_and_is_no_fault(engine: EngineHarnes
     moving(engine)
     for _ in range(50):
         told(engine)
-    ((_, noticed),) = engine.machine.driver.fault_book.known()
+    ((_, noticed),) = engine.machine.driver.fault_log.known()
     assert (noticed.title, noticed.count, noticed.subject) == ("a reason keeps changing", 1, "pod default/p")
     assert f"'wait {MOST_CHANGES + 1} s', then 'wait {MOST_CHANGES + 2} s'" in noticed.text
     assert engine.machine.driver.faults == 0

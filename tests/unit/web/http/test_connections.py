@@ -52,7 +52,7 @@ class Port:
         connection = Connection(address, self._time, give_up=lambda: self.ended.append(connection))
         self.connections.add(connection)
         if heard:
-            self.connections.hear(connection)
+            self.connections.began(connection)
         return connection
 
     def make_room(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from extender.scheduling.events import Candidate
 from extender.web.errors import BadRequest
-from extender.web.verbs.extender_args import BindRequest, decode_bind, decode_offer, decode_preempt
+from extender.web.verbs.extender_args import BindRequest, decode_bind, decode_filter, decode_preempt
 from tests.support.http.fixed_runtime import capture
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-1"}, "spec": {"containers": [{"name": "c"}]}}
@@ -29,7 +29,7 @@ def refusal(decode: Any, sent: bytes) -> BadRequest:
 
 
 def test_node_names_are_read_in_their_order():
-    offer = decode_offer(capture("filter-nodenames"))
+    offer = decode_filter(capture("filter-nodenames"))
 
     assert list(offer.nodes) == ["n2", "n0", "n1"]
     assert offer.items is None
@@ -40,7 +40,7 @@ def test_node_names_are_read_in_their_order():
 def test_full_nodes_are_kept_as_they_came_and_only_their_names_are_read():
     sent = capture("filter-nodes")
 
-    offer = decode_offer(sent)
+    offer = decode_filter(sent)
 
     assert offer.items is not None
     assert list(offer.nodes) == [item["metadata"]["name"] for item in json.loads(sent)["Nodes"]["items"]]
@@ -51,34 +51,34 @@ def test_full_nodes_are_kept_as_they_came_and_only_their_names_are_read():
     "names", [("pod", "nodenames"), ("POD", "NODENAMES"), ("pod", "nodeNames"), ("Pod", "nodenames")]
 )
 def test_outer_names_are_found_in_any_case(names: tuple[str, str]):
-    offer = decode_offer(body(**{names[0]: POD, names[1]: ["a", "b"]}))
+    offer = decode_filter(body(**{names[0]: POD, names[1]: ["a", "b"]}))
 
     assert (offer.pod.name, list(offer.nodes)) == ("p", ["a", "b"])
 
 
 def test_the_exact_name_wins_over_another_case():
-    assert list(decode_offer(body(Pod=POD, nodenames=["other", None], NodeNames=["exact", None])).nodes) == ["exact"]
+    assert list(decode_filter(body(Pod=POD, nodenames=["other", None], NodeNames=["exact", None])).nodes) == ["exact"]
 
 
 def test_nulls_are_absent():
-    offer = decode_offer(body(Pod=POD, Nodes=None, NodeNames=["a", None, "b"]))
+    offer = decode_filter(body(Pod=POD, Nodes=None, NodeNames=["a", None, "b"]))
 
     assert list(offer.nodes) == ["a", "b"]
 
 
 def test_null_nodes_and_null_names_offer_nothing():
-    assert decode_offer(body(Pod=POD, Nodes=None, NodeNames=None)) == decode_offer(body(Pod=POD))
-    assert list(decode_offer(body(Pod=POD)).nodes) == []
+    assert decode_filter(body(Pod=POD, Nodes=None, NodeNames=None)) == decode_filter(body(Pod=POD))
+    assert list(decode_filter(body(Pod=POD)).nodes) == []
 
 
 def test_nodes_without_items_expect_nodes_back():
-    offer = decode_offer(body(Pod=POD, Nodes={"metadata": {}, "items": None}))
+    offer = decode_filter(body(Pod=POD, Nodes={"metadata": {}, "items": None}))
 
     assert (list(offer.nodes), offer.items) == ([], [])
 
 
 def test_null_items_are_left_out():
-    offer = decode_offer(body(Pod=POD, Nodes={"items": [None, {"metadata": {"name": "a"}}]}))
+    offer = decode_filter(body(Pod=POD, Nodes={"items": [None, {"metadata": {"name": "a"}}]}))
 
     assert list(offer.nodes) == ["a"]
     assert offer.items is not None
@@ -86,23 +86,23 @@ def test_null_items_are_left_out():
 
 
 def test_names_win_if_names_and_full_nodes_are_both_given():
-    offer = decode_offer(body(Pod=POD, Nodes={"items": [{"metadata": {"name": "a"}}]}, NodeNames=["b"]))
+    offer = decode_filter(body(Pod=POD, Nodes={"items": [{"metadata": {"name": "a"}}]}, NodeNames=["b"]))
 
     assert (list(offer.nodes), offer.items) == (["b"], None)
 
 
 def test_duplicate_names_stay():
-    assert list(decode_offer(body(Pod=POD, NodeNames=["a", "a"])).nodes) == ["a", "a"]
+    assert list(decode_filter(body(Pod=POD, NodeNames=["a", "a"])).nodes) == ["a", "a"]
 
 
 def test_unknown_fields_are_ignored():
-    assert list(decode_offer(body(Pod=POD | {"kind": "Pod"}, NodeNames=["a"], Future={"x": [1]})).nodes) == ["a"]
+    assert list(decode_filter(body(Pod=POD | {"kind": "Pod"}, NodeNames=["a"], Future={"x": [1]})).nodes) == ["a"]
 
 
 def test_a_pod_without_containers_asks_for_nothing():
     pod = {"metadata": POD["metadata"]}
 
-    assert decode_offer(body(Pod=pod, NodeNames=["a"])).pod.requests == ()
+    assert decode_filter(body(Pod=pod, NodeNames=["a"])).pod.requests == ()
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_pod_without_containers_asks_for_nothing():
     ],
 )
 def test_what_cannot_be_read_is_named(sent: bytes, field: str, expected: str):
-    error = refusal(decode_offer, sent)
+    error = refusal(decode_filter, sent)
 
     assert error.field == field
     assert error.text.startswith(field)
@@ -150,14 +150,14 @@ def test_what_cannot_be_read_is_named(sent: bytes, field: str, expected: str):
 def test_every_kubernetes_quantity_is_read(quantity: Any):
     spec = {"containers": [{"resources": {"requests": {"cpu": quantity, "example.com/gpu": 1}}}]}
 
-    assert dict(decode_offer(body(Pod=POD | {"spec": spec}, NodeNames=["a"])).pod.requests)["cpu"] > 0
+    assert dict(decode_filter(body(Pod=POD | {"spec": spec}, NodeNames=["a"])).pod.requests)["cpu"] > 0
 
 
 @pytest.mark.parametrize("quantity", ["-1", "1 Gi", "x", "", "1e", "Ki", "NaN"])
 def test_what_is_no_quantity_is_named_by_its_path(quantity: str):
     spec = {"containers": [{"resources": {"requests": {"cpu": quantity}}}]}
 
-    error = refusal(decode_offer, body(Pod=POD | {"spec": spec}, NodeNames=["a"]))
+    error = refusal(decode_filter, body(Pod=POD | {"spec": spec}, NodeNames=["a"]))
 
     assert error.field == "Pod.spec.containers[0].resources.requests[cpu]"
     assert repr(quantity) in error.text
@@ -271,7 +271,7 @@ def test_what_a_refusal_quotes_is_cut_and_controls_no_terminal(size: int):
 
 @pytest.mark.parametrize("name", ["Pod", "pod"])
 @pytest.mark.parametrize(
-    ("decode", "rest"), [(decode_offer, {"NodeNames": ["a"]}), (decode_preempt, {"NodeNameToMetaVictims": {}})]
+    ("decode", "rest"), [(decode_filter, {"NodeNames": ["a"]}), (decode_preempt, {"NodeNameToMetaVictims": {}})]
 )
 def test_a_pod_of_more_bytes_than_any_has_is_not_read(decode: Any, rest: Any, name: str) -> None:
     spec = {"containers": [{"resources": {"requests": {f"example.com/r{index}": "1" for index in range(200_000)}}}]}
@@ -282,7 +282,7 @@ def test_a_pod_of_more_bytes_than_any_has_is_not_read(decode: Any, rest: Any, na
 
 def test_many_nodes_may_take_as_many_bytes_as_they_like() -> None:
     names = [f"node-{index}-{'x' * 200}" for index in range(20_000)]
-    assert list(decode_offer(body(Pod=POD, NodeNames=names)).nodes) == names
+    assert list(decode_filter(body(Pod=POD, NodeNames=names)).nodes) == names
 
 
 # -- what is refused before it is decoded -------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def test_many_nodes_may_take_as_many_bytes_as_they_like() -> None:
 @pytest.mark.parametrize(
     "piece", ["[[[[[[[[[[]]]]]]]]]]", '{"a":{"b":{"c":{}}}}', '"' + '\\"' * 20 + '"', " " * 40 + "1"]
 )
-@pytest.mark.parametrize(("decode", "rest"), [(decode_offer, "NodeNames"), (decode_preempt, "NodeNameToMetaVictims")])
+@pytest.mark.parametrize(("decode", "rest"), [(decode_filter, "NodeNames"), (decode_preempt, "NodeNameToMetaVictims")])
 def test_a_large_body_that_is_long_to_decode_is_refused_unread(decode: Any, rest: str, piece: str) -> None:
     costly = ",".join([piece] * (2_000_000 // len(piece)))
     sent = f'{{"Pod":{json.dumps(POD)},"{rest}":null,"X":[{costly}]}}'.encode()
@@ -316,11 +316,11 @@ def test_a_name_that_is_longer_than_any_is_refused(fields: Any, more: int) -> No
 @pytest.mark.parametrize("length", [61, 64, 125, 128])
 def test_a_large_body_is_not_refused_for_names_that_all_have_the_same_length(length: int) -> None:
     names = [f"{index:0{length}}" for index in range(2_000_000 // length)][:20_000]
-    assert list(decode_offer(body(Pod=POD | {"spec": {"x": "y" * 500_000}}, NodeNames=names)).nodes) == names
+    assert list(decode_filter(body(Pod=POD | {"spec": {"x": "y" * 500_000}}, NodeNames=names)).nodes) == names
 
 
 def test_names_of_more_bytes_than_all_may_have_are_not_decoded() -> None:
-    refused = refusal(decode_offer, body(Pod=POD, NodeNames=["x" * (6 << 20)]))
+    refused = refusal(decode_filter, body(Pod=POD, NodeNames=["x" * (6 << 20)]))
     assert refused.field == "NodeNames"
     assert "expected at most 20000 names of 253" in refused.text
 

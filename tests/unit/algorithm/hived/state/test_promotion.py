@@ -177,7 +177,7 @@ def test_every_pod_of_a_group_says_who_ran_without_quota_when_it_was_placed(worl
     world.bind(*gang("boss", pods=2, priority=9))
 
     for number in range(2):
-        said = lazily.said_by(world.allocated[f"u-boss-{number}"])
+        said = lazily.record_of(world.allocated[f"u-boss-{number}"])
         assert [(each.group, each.by) for each in said.lost] == [("g", "boss"), ("h", "boss")]
         assert said.number == 1 + number
 
@@ -189,7 +189,7 @@ def test_so_does_one_that_had_to_preempt_for_its_place(world):
     world.delete(*[world.allocated[f"u-held-{number}"] for number in range(3)])
     world.bind(*boss)
 
-    assert [[lost.group for lost in lazily.said_by(world.allocated[each.uid]).lost] for each in boss] == [["g"]] * 4
+    assert [[lost.group for lost in lazily.record_of(world.allocated[each.uid]).lost] for each in boss] == [["g"]] * 4
 
 
 def test_nothing_is_written_as_long_as_nobody_lost_anything(world):
@@ -203,7 +203,7 @@ def test_a_number_that_makes_no_sense_was_early(number):
     lost = lazily.write([lazily.QuotaLoss("h", "k", ("u",))])
     odd = one("g").placed("m1", (*lost, (lazily.ORDER, number)))
 
-    assert lazily.said_by(odd).number == 1
+    assert lazily.record_of(odd).number == 1
 
 
 def test_only_who_agreed_can_be_named(world):
