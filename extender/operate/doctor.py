@@ -242,7 +242,7 @@ def _pools(api: ApiServer, settings: Settings) -> Iterator[Check]:
     found = [each for each in lint_pools.lint(scene) if each.rule.severity is not Severity.INFO]
     for finding in found:
         status = Status.FAIL if finding.rule.severity is Severity.ERROR else Status.WARN
-        where = f"{finding.pool}: " if finding.pool else ""
+        where = f"{finding.subject}: " if finding.subject else ""
         what = f"{where}{finding.rule.code} {finding.rule.name}: {finding.detail}"
         yield Check("pools", status, what, finding.rule.mend)
     if not found:

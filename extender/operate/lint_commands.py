@@ -105,11 +105,12 @@ def lint_pool(
     """
     from extender.kube.client.api import ApiError
     from extender.operate import lint_pools
-    from extender.operate.pool_rules import POOL_RULES
-    from extender.operate.pool_scene import SceneError
+    from extender.operate.pool_rules import POOLS
+    from extender.operate.scene import SceneError
+    from extender.operate.scene_rules import to_mend
 
     if rules:
-        say(lint_pools.as_markdown(), nl=False)
+        say(POOLS.as_markdown(), nl=False)
         return
     if config is None and objects is None and not cluster:
         raise typer.BadParameter("name Waggle's configuration, or use --objects or --cluster", param_hint="FILE")
@@ -118,9 +119,9 @@ def lint_pool(
         scene = _pool_scene(settings, objects, namespace or []) if not cluster else _from_cluster(settings, namespace)
     except (SceneError, ApiError, OSError, ValueError) as error:
         raise refuse(error) from error
-    findings = lint_pools.lint(scene, ignore=_codes(ignore or [], POOL_RULES))
+    findings = lint_pools.lint(scene, ignore=_codes(ignore or [], POOLS.rules))
     say(lint_pools.as_json(scene, findings) if as_json else lint_pools.as_text(scene, findings))
-    raise typer.Exit(1 if lint_pools.to_mend(findings) else 0)
+    raise typer.Exit(1 if to_mend(findings) else 0)
 
 
 def _pool_scene(settings: Settings | None, objects: Path | None, namespaces: list[str]) -> Scene:

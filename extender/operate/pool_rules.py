@@ -5,68 +5,23 @@ Each rule has an example, tests/fixtures/lint-pools/CODE.yaml, which docs/pool-l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from extender.claims.writes.names import CLAIM_ANNOTATION, PHASE_LABEL
-from extender.operate.pool_scene import LintedPool, Scene, Workload, name_of, selector_of, texts
+from extender.operate.pool_scene import LintedPool, Scene, Workload
 from extender.operate.rules import Severity
+from extender.operate.scene import name_of, selector_of, texts
+from extender.operate.scene_rules import Catalogue
 
-DOCS = "docs/pool-lint.md"
 _REPLICASET_CONTROLLER = "kube-system:replicaset-controller"
-Check = Callable[[Scene, LintedPool], Iterable[str]]
-CheckAll = Callable[[Scene], Iterable[str]]
 
-
-@dataclass(frozen=True)
-class PoolRule:
-    """One rule. `check` yields the findings in one pool, `check_all` those in the whole scene; one of them is set.
-
-    `needs`: "objects", from a file or a cluster; "cluster", to ask for rights; or "", the configuration only.
-    """
-
-    code: str
-    name: str
-    severity: Severity
-    happens: str
-    mend: str
-    check: Check | None = None
-    check_all: CheckAll | None = None
-    needs: str = "objects"
-
-    @property
-    def docs(self) -> str:
-        """The address of the rule's section in the documentation."""
-        return f"{DOCS}#{self.code.lower()}-{self.name}"
-
-
-POOL_RULES: dict[str, PoolRule] = {}
-
-
-def _rule(
-    code: str, name: str, severity: Severity, *, happens: str, mend: str, needs: str = "objects"
-) -> Callable[[Check], Check]:
-    def register(check: Check) -> Check:
-        POOL_RULES[code] = PoolRule(code, name, severity, happens, mend, check=check, needs=needs)
-        return check
-
-    return register
-
-
-def _rule_of_all(
-    code: str, name: str, severity: Severity, *, happens: str, mend: str, needs: str = "objects"
-) -> Callable[[CheckAll], CheckAll]:
-    def register(check: CheckAll) -> CheckAll:
-        POOL_RULES[code] = PoolRule(code, name, severity, happens, mend, check_all=check, needs=needs)
-        return check
-
-    return register
+POOLS = Catalogue[Scene, LintedPool]("pool", "docs/pool-lint.md")
 
 
 # -- the configuration --------------------------------------------------------------------------------------------
 
 
-@_rule_of_all(
+@POOLS.rule_of_all(
     "WL701",
     "claims-off",
     Severity.ERROR,
@@ -80,7 +35,7 @@ def claims_off(scene: Scene) -> Iterator[str]:
         yield "claims.enabled is false"
 
 
-@_rule_of_all(
+@POOLS.rule_of_all(
     "WL702",
     "everybody-claims",
     Severity.WARNING,
@@ -99,7 +54,7 @@ def everybody_claims(scene: Scene) -> Iterator[str]:
         yield f"server.host is {settings.server.host}, claims.authorization is none"
 
 
-@_rule_of_all(
+@POOLS.rule_of_all(
     "WL703",
     "overlap",
     Severity.ERROR,
@@ -120,7 +75,7 @@ def overlap(scene: Scene) -> Iterator[str]:
 # -- which pods ---------------------------------------------------------------------------------------------------
 
 
-@_rule(
+@POOLS.rule(
     "WL711",
     "nothing-selected",
     Severity.ERROR,
@@ -137,7 +92,7 @@ def nothing_selected(scene: Scene, pool: LintedPool) -> Iterator[str]:
     )
 
 
-@_rule(
+@POOLS.rule(
     "WL712",
     "several-workloads",
     Severity.WARNING,
@@ -155,7 +110,7 @@ def several_workloads(scene: Scene, pool: LintedPool) -> Iterator[str]:
 # -- owners -------------------------------------------------------------------------------------------------------
 
 
-@_rule(
+@POOLS.rule(
     "WL721",
     "adopted-again",
     Severity.ERROR,
@@ -173,7 +128,7 @@ def adopted_again(scene: Scene, pool: LintedPool) -> Iterator[str]:
             yield f"{each} selects by {', '.join(sorted(each.selected_by)) or 'nothing'}"
 
 
-@_rule(
+@POOLS.rule(
     "WL722",
     "not-replaceable",
     Severity.ERROR,
@@ -187,7 +142,7 @@ def not_replaceable(scene: Scene, pool: LintedPool) -> Iterator[str]:
         yield from (str(each) for each in scene.of_pool(pool) if each.kind not in ("Deployment", "ReplicaSet"))
 
 
-@_rule(
+@POOLS.rule(
     "WL723",
     "no-policy",
     Severity.WARNING,
@@ -214,7 +169,7 @@ def no_policy(scene: Scene, pool: LintedPool) -> Iterator[str]:
         yield "no ValidatingAdmissionPolicy keeps the ReplicaSet controller from deleting claimed pods"
 
 
-@_rule(
+@POOLS.rule(
     "WL724",
     "shrinking",
     Severity.WARNING,
@@ -229,7 +184,7 @@ def shrinking(scene: Scene, pool: LintedPool) -> Iterator[str]:
             yield f"{each} has {has:g} of {wanted:g} pods"
 
 
-@_rule(
+@POOLS.rule(
     "WL725",
     "no-replicas",
     Severity.WARNING,
@@ -240,7 +195,7 @@ def no_replicas(scene: Scene, pool: LintedPool) -> Iterator[str]:
     yield from (f"{each} has 0 replicas" for each in scene.of_pool(pool) if _replicas(each) == 0)
 
 
-@_rule(
+@POOLS.rule(
     "WL726",
     "autoscaled-by-use",
     Severity.WARNING,
@@ -259,7 +214,7 @@ def autoscaled_by_use(scene: Scene, pool: LintedPool) -> Iterator[str]:
                 yield f"HorizontalPodAutoscaler {name_of(scaler)} scales {each}"
 
 
-@_rule(
+@POOLS.rule(
     "WL727",
     "budget-without-controller",
     Severity.WARNING,
@@ -283,7 +238,7 @@ def budget_without_controller(scene: Scene, pool: LintedPool) -> Iterator[str]:
 # -- pods ---------------------------------------------------------------------------------------------------------
 
 
-@_rule(
+@POOLS.rule(
     "WL731",
     "no-phase",
     Severity.ERROR,
@@ -298,7 +253,7 @@ def no_phase(scene: Scene, pool: LintedPool) -> Iterator[str]:
                 yield f"pods of {each} are created with phase {each.pod_labels.get(PHASE_LABEL) or '(none)'}"
 
 
-@_rule(
+@POOLS.rule(
     "WL732",
     "phase-selected",
     Severity.ERROR,
@@ -312,7 +267,7 @@ def phase_selected(scene: Scene, pool: LintedPool) -> Iterator[str]:
         yield from (str(each) for each in scene.of_pool(pool) if PHASE_LABEL in each.selected_by)
 
 
-@_rule(
+@POOLS.rule(
     "WL733",
     "no-readiness",
     Severity.WARNING,
@@ -327,7 +282,7 @@ def no_readiness(scene: Scene, pool: LintedPool) -> Iterator[str]:
             yield f"{each}: {', '.join(names[:5])}"
 
 
-@_rule(
+@POOLS.rule(
     "WL734",
     "ends-by-itself",
     Severity.WARNING,
@@ -344,7 +299,7 @@ def ends_by_itself(scene: Scene, pool: LintedPool) -> Iterator[str]:
             )
 
 
-@_rule(
+@POOLS.rule(
     "WL735",
     "service-loses-them",
     Severity.INFO,
@@ -364,7 +319,7 @@ def service_loses_them(scene: Scene, pool: LintedPool) -> Iterator[str]:
 # -- rights -------------------------------------------------------------------------------------------------------
 
 
-@_rule(
+@POOLS.rule(
     "WL741",
     "rights-missing",
     Severity.ERROR,

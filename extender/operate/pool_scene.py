@@ -1,21 +1,23 @@
-"""The input of `waggle lint pool`: pools and the objects that concern them, from files or from the API server.
-
-Objects are read leniently: a field that is absent or has another type reads as empty, as in `document`.
-"""
+"""The input of `waggle lint pool`: pools and the objects that concern them, from files or from the API server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import msgspec
-import yaml
 
 from extender.claim_settings import ClaimSettings
-from extender.kube.client import bounds
-from extender.kube.client.api import ApiError, ApiServer
+from extender.kube.client.api import ApiServer
 from extender.operate.document import Section
+from extender.operate.scene import (
+    Objects,
+    by_kind,
+    name_of,
+    namespace_of,
+    read_cluster,
+    read_text,
+    selector_of,
+    texts,
+)
 from extender.settings import Settings
 
 #: The kinds that the rules need, with their collections in the API server; {} is the namespace of a namespaced kind.
@@ -35,14 +37,6 @@ COLLECTIONS = {
 }
 #: The kinds that create pods from a template.
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
-_PAGE = 500
-#: How many objects of one kind are read at most.
-_MOST = 20_000
-_TIMEOUT = 30.0
-
-
-class SceneError(ValueError):
-    """The input cannot be read. The message says what, and why."""
 
 
 @dataclass(frozen=True)
@@ -109,28 +103,6 @@ class Scene:
         return [each for each in self.workloads(pool.namespace) if pool.takes(each.pod_labels)]
 
 
-def namespace_of(item: Section) -> str:
-    return item.section("metadata").text("namespace") or "default"
-
-
-def name_of(item: Section) -> str:
-    return item.section("metadata").text("name")
-
-
-def texts(section: Section) -> dict[str, str]:
-    """Return the fields whose values are strings."""
-    return {name: value for name, value in section.fields.items() if isinstance(value, str)}
-
-
-def selector_of(section: Section) -> tuple[dict[str, str], frozenset[str]]:
-    """Return the matchLabels of a label selector, and the names of all labels that a pod must have to match."""
-    plain = texts(section.section("matchLabels"))
-    asked = {
-        each.text("key") for each in section.items("matchExpressions") if each.text("operator") in ("In", "Exists")
-    }
-    return plain, frozenset(plain) | asked
-
-
 def _is_owned(item: Section) -> bool:
     return any(owner.flag("controller") for owner in item.section("metadata").items("ownerReferences"))
 
@@ -169,29 +141,10 @@ def _pool(item: Section) -> LintedPool:
 
 def from_text(text: str, settings: Settings | None) -> Scene:
     """Return the scene of a YAML or JSON text, with several documents or Lists. Raises SceneError."""
-    try:
-        documents = list(yaml.safe_load_all(text))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise SceneError(f"not readable as YAML: {str(error)[:300]}") from error
-    return _scene(_flat(documents), settings)
+    return _scene(read_text(text), settings)
 
 
-def _flat(documents: Iterable[Any]) -> Iterator[Section]:
-    for each in documents:
-        if not isinstance(each, dict):
-            continue
-        section = Section(each)
-        if section.text("kind").endswith("List"):
-            kind = section.text("kind").removesuffix("List")
-            yield from (Section({"kind": kind, **item.fields}) for item in section.items("items"))
-        else:
-            yield section
-
-
-def _scene(items: Iterable[Section], settings: Settings | None) -> Scene:
-    objects: dict[str, list[Section]] = {}
-    for item in items:
-        objects.setdefault(item.text("kind"), []).append(item)
+def _scene(objects: Objects, settings: Settings | None) -> Scene:
     pools = configured(settings.claims) if settings else []
     return Scene(pools + [_pool(each) for each in objects.get("Pool", [])], settings, objects)
 
@@ -201,35 +154,7 @@ def from_cluster(api: ApiServer, settings: Settings | None, namespaces: Iterable
     not answer."""
     pools = configured(settings.claims) if settings else []
     looked = sorted({pool.namespace for pool in pools} | set(namespaces)) or ["default"]
-    items: list[Section] = []
-    unread: list[str] = []
-    for kind, collection in COLLECTIONS.items():
-        for path in dict.fromkeys(collection.format(namespace) for namespace in looked):
-            found, why = _list(api, path)
-            items += [Section({**item, "kind": kind}) for item in found]
-            if why:
-                unread.append(f"{path}: {why}")
-    scene = _scene(items, settings)
+    items, unread = read_cluster(api, COLLECTIONS, looked)
+    scene = _scene(by_kind(items), settings)
     scene.unread = unread
     return scene
-
-
-def _list(api: ApiServer, path: str) -> tuple[list[Mapping[str, Any]], str]:
-    """Return the objects of a collection, and why some are missing, or "". None of an unknown collection."""
-    found: list[Mapping[str, Any]] = []
-    query = {"limit": str(_PAGE)}
-    while len(found) < _MOST:
-        response = api.request("GET", path, query=query, timeout=_TIMEOUT, most=bounds.PAGE)
-        if response.status == 404:
-            return [], ""
-        if not response.ok:
-            return found, f"{response.status} {response.message}"
-        try:
-            page = Section(msgspec.json.decode(response.body, type=dict[str, Any]))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ApiError(f"GET {path}: {error}") from error
-        found += [each.fields for each in page.items("items")]
-        query["continue"] = page.section("metadata").text("continue")
-        if not query["continue"]:
-            return found, ""
-    return found, f"more than {_MOST} objects"

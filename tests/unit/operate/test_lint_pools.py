@@ -19,10 +19,12 @@ from extender.cli import app
 from extender.embedded.apiserver.server import serve_in_thread
 from extender.kube.client.kubeconfig import connect
 from extender.operate.doctor import needed_rights
-from extender.operate.lint_pools import as_json, as_markdown, as_text, lint, missing_rights, rights_of_claims, to_mend
-from extender.operate.pool_rules import POOL_RULES
-from extender.operate.pool_scene import LintedPool, Scene, SceneError, configured, from_cluster, from_text
+from extender.operate.lint_pools import as_json, as_text, lint, missing_rights, rights_of_claims
+from extender.operate.pool_rules import POOLS
+from extender.operate.pool_scene import LintedPool, Scene, configured, from_cluster, from_text
 from extender.operate.rules import REGISTRY, Severity
+from extender.operate.scene import SceneError
+from extender.operate.scene_rules import to_mend
 from extender.settings import ClusterSettings, Settings
 from tests.support.apiserver.rbac import grants
 from tests.support.manifests import MANIFESTS, ROOT, documents
@@ -58,15 +60,15 @@ def test_a_rule_finds_its_example_and_no_other_rule_does(code: str) -> None:
 
 
 def test_every_rule_has_an_example_but_the_one_that_asks_the_api_server() -> None:
-    asked = {code for code, rule in POOL_RULES.items() if rule.needs == "cluster"}
+    asked = {code for code, rule in POOLS.rules.items() if rule.needs == "cluster"}
     assert asked == {"WL741"}
-    assert set(EXAMPLES) == set(POOL_RULES) - asked
-    assert not set(POOL_RULES) & set(REGISTRY)
+    assert set(EXAMPLES) == set(POOLS.rules) - asked
+    assert not set(POOLS.rules) & set(REGISTRY)
 
 
-@pytest.mark.parametrize("code", POOL_RULES)
+@pytest.mark.parametrize("code", POOLS.rules)
 def test_a_rule_says_what_will_happen_and_what_to_do(code: str) -> None:
-    rule = POOL_RULES[code]
+    rule = POOLS.rules[code]
     assert re.fullmatch(r"WL7\d\d", code)
     assert re.fullmatch(r"[a-z][a-z-]+", rule.name)
     assert rule.happens.endswith(".")
@@ -285,6 +287,6 @@ def test_a_remark_is_nothing_to_mend() -> None:
 
 def test_the_documentation_has_every_rule_word_for_word_with_its_example() -> None:
     page = (ROOT / "docs" / "pool-lint.md").read_text(encoding="utf-8")
-    for section in as_markdown(EXAMPLES).split("\n### "):
+    for section in POOLS.as_markdown(EXAMPLES).split("\n### "):
         assert section.strip() in page
-    assert run("--rules")[1].strip() == as_markdown().strip()
+    assert run("--rules")[1].strip() == POOLS.as_markdown().strip()
