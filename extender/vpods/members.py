@@ -122,6 +122,8 @@ class Members:
         elif event.outcome.kind is OutcomeKind.DONE:
             if event.vpod is not None:
                 self.seen(event.vpod)
+                if tracked := self._state.vpods.get(event.key):
+                    self._writing.read_again(tracked)
             else:
                 self.gone(VPodGone(event.key, event.uid, exists=True))
 

@@ -133,6 +133,16 @@ class Writing:
         else:  # another write was first, or the same one before: a watch shows it soon, or else it is read
             state.reads.set(key, state.now + PATIENCE)
 
+    def read_again(self, tracked: Tracked) -> None:
+        """A live read came. If it shows the version that a lost write names, nothing else was first: write it again.
+
+        It stays the same write, since an earlier copy of it may still be on its way.
+        """
+        hold = tracked.hold
+        if hold and not hold.is_written and tracked.record.version == hold.version:
+            self._state.reads.discard(tracked.record.key)
+            self._state.retries.set(tracked.record.key, self._state.now + backed_off(tracked.failures))
+
     # -- time
 
     def repeat(self, tracked: Tracked) -> None:

@@ -73,8 +73,10 @@ class Judge:
         if handle is not None:
             handle(write)
 
-    def held(self) -> Counter[str]:
-        return sum((placements(vpod) for vpod in self.vpods.values()), Counter())
+    def held(self, hosting: SetDraw) -> Counter[str]:
+        """What pods of a set hold. A status may name pods of other sets, too: that is nonsense."""
+        mine = (vpod for vpod in self.vpods.values() if self.sets.get(set_of(vpod)) is hosting)
+        return sum((placements(vpod) for vpod in mine), Counter())
 
     def _say(self, write: Write, text: str) -> None:
         self.found.append(f"version {write.revision}, {write.kind} {write.name}: {text}")
@@ -99,7 +101,7 @@ class Judge:
         self._check_list(write, hosting)
         if sum(has.values()) > max(write.body["spec"].get("vreplicas", 1), sum(had.values())):
             self._say(write, f"more than it wants: {dict(has)}, before {dict(had)}, {write.body['spec']}")
-        held = self.held()
+        held = self.held(hosting)
         for pod in has - had:
             self._check_growth(write, hosting, pod, held[pod])
 
@@ -142,7 +144,9 @@ class Judge:
         if not min(before, hosting.least) <= now <= max(before, hosting.most):
             self._say(write, f"scaled from {before} to {now}, out of {hosting.least} to {hosting.most}")
         if now < before:
-            lost = {pod: n for pod, n in self.held().items() if (o := ordinal(pod, name)) is not None and o >= now}
+            lost = {
+                pod: n for pod, n in self.held(hosting).items() if (o := ordinal(pod, name)) is not None and o >= now
+            }
             if lost:
                 self._say(write, f"scaled from {before} to {now} while {lost} were there")
         step = hosting.up_step if now > before else hosting.down_step
@@ -196,7 +200,7 @@ class Judge:
             yield f"{name} is on {gone}, of {self.replicas[hosting.name]} replicas"
 
     def _check_set(self, hosting: SetDraw) -> Iterator[str]:
-        held = self.held()
+        held = self.held(hosting)
         names = [f"{hosting.name}-{number}" for number in range(self.replicas[hosting.name])]
         over = {pod: held[pod] for pod in names if held[pod] > hosting.capacity}
         if over:
@@ -253,7 +257,8 @@ class Judge:
         if is_short and found < hosting.most:
             yield f"set {hosting.name}: {found} replicas of {hosting.most}, and some have no room: {specs}"
         if found < expected or (found > expected and not is_short and needed < hosting.most):
-            yield f"set {hosting.name}: {found} replicas, and {expected} are needed: {specs}, {dict(self.held())}"
+            held = dict(self.held(hosting))
+            yield f"set {hosting.name}: {found} replicas, and {expected} are needed: {specs}, {held}"
 
 
 def judged(world: World) -> Judge:

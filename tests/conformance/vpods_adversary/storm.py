@@ -268,7 +268,7 @@ class Storm:
         judge = judged(self.world)
         self.found += judge.found or wrong
         self.did["writes of placements"], self.did["vreplicas moved"] = judge.writes, judge.moves
-        self.did["vreplicas at rest"] = sum(judge.held().values())
+        self.did["vreplicas at rest"] = sum(sum(judge.held(each).values()) for each in judge.sets.values())
 
     def _wrong(self) -> list[str]:
         """Rest is a while without a write of Waggle's, in which nothing is wrong."""

@@ -428,3 +428,19 @@ def test_a_vpod_in_line_whose_number_is_wrong_blocks_no_other():
     world.delete("a")
     world.settle()
     assert world.placed("second") == {"ss-0": 10}
+
+
+def test_a_write_that_is_lost_to_nobody_is_sent_again():
+    """The API server, or something before it, answers 409 although the vpod is as it was."""
+    world = World(scales=False)
+    world.want("a", 3)
+    world.observe(9)
+    first = only_write(world)
+    world.answer(first, Outcome(OutcomeKind.LOST))
+    world.pass_time(5)  # no watch has shown a change, so it is read
+    world.arrive(world.sent[0])
+    world.answer(world.sent[0])
+    world.pass_time(1)
+    assert only_write(world).command == first.command
+    world.settle()
+    assert sum(world.placed("a").values()) == 3
