@@ -1,6 +1,6 @@
 """`waggle lint` of a KubeSchedulerConfiguration, and `waggle lint pool`.
 
-Exit status: 0 nothing worse than a note, 1 something to mend, 2 what was given cannot be used.
+Exit status: 0 nothing worse than a remark, 1 something to mend, 2 what was given cannot be used.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def lint(
 
     With `--config`, it is held against Waggle's own configuration: the same pods, port, TLS and time-outs?
 
-    FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a note, 1 something to mend, 2 FILE
+    FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a remark, 1 something to mend, 2 FILE
     cannot be read.
 
     `waggle lint pool` checks pools of warm pods: `waggle lint pool --help`.
