@@ -18,13 +18,13 @@ Assumptions, and their consequences:
 * A UID never comes back: any event of a removed UID (by default the last 10,000 are remembered) is late and ignored.
 * Of several records of one object, the one with the highest resourceVersion counts; an older one is late and ignored.
   Events may be missed, doubled or reordered; the youngest event received counts. `is_late` is the engine's only filter
-  of events, so the cache also hears of pods that take no builder: `show`, `ignore`.
+  of events, so the cache also hears of pods that take no room: `show`, `ignore`.
 * A name has one pod at a time. Another UID under the same name means that the old pod was deleted and the event was
   missed, unless the new record's resourceVersion is lower: then it is a late event of an older pod.
 * An assumed record is our own; an event comes from the API server. The event wins, also if it names another node.
 * Nothing expires by itself. The caller of `expire` has read the pod live and found it unbound.
 * Pods may be on nodes that are not known yet, or no longer known; they are counted under the node's name all the same.
-* A finished pod takes no builder: it is removed.
+* A finished pod takes no room: it is removed.
 
 Requests are counted as pods come and go; `snapshot` rebuilds only the nodes that changed since the last one.
 """
@@ -32,61 +32,17 @@ Requests are counted as pods come and go; `snapshot` rebuilds only the nodes tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
 
 from algorithm.model import Node, Pod, PodKey
 from algorithm.tables import Table
 from extender.core.freshness import ShownVersions, older
 from extender.core.outcomes import Outcome, OutcomeKind
+from extender.scheduling.state.cache_records import CacheError, Counts, PodState, Record, Snapshot
 from extender.scheduling.state.node_info import NodeInfo, NodeInfoBuilder, by_name
 from extender.scheduling.state.selector import Selector
 
 __all__ = ["Cache", "CacheError", "Counts", "NodeInfo", "PodState", "Snapshot"]
-
-
-class PodState(StrEnum):
-    """See the module's diagram; a pod that is not in the cache has no state."""
-
-    #: Decided here, and not confirmed by the API server yet. Takes builder.
-    ASSUMED = "assumed"
-    #: Bound, according to the API server. Takes builder.
-    ADDED = "added"
-    #: Was assumed, and then found unbound. Takes no room; remembered because a confirmation may still come.
-    EXPIRED = "expired"
-
-
-class CacheError(Exception):
-    """The call does not fit the pod's state. The cache is unchanged."""
-
-
-class Counts(NamedTuple):
-    """`nodes` that are known; `pods` that take builder, and how many of them are only `assumed`; `expired` records."""
-
-    nodes: int
-    pods: int
-    assumed: int
-    expired: int
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The cache at one moment, immutable. `nodes` is sorted by name.
-
-    Equal generations mean equal content. A NodeInfo that did not change is the same object in the next snapshot.
-    """
-
-    generation: int
-    nodes: Mapping[str, NodeInfo]
-    counts: Counts
-
-
-class _Record(NamedTuple):
-    pod: Pod
-    state: PodState
 
 
 class Cache:
@@ -95,7 +51,7 @@ class Cache:
     def __init__(self, *, remembered: int = 10_000, ignored: int = 4096) -> None:
         #: What the API server has shown of pods, those that take no room included.
         self.versions: ShownVersions[PodKey] = ShownVersions(gone=remembered, ignored=ignored)
-        self._pods: Table[str, _Record] = Table()
+        self._pods: Table[str, Record] = Table()
         self._uids: dict[PodKey, str] = {}
         self._states: Counter[PodState] = Counter()
         self._nodes: Table[str, Node] = Table()
@@ -142,7 +98,7 @@ class Cache:
         return True
 
     def forget(self, uid: str) -> Pod:
-        """Make the pod unknown again, and free its builder. Raises CacheError if it is not in the cache."""
+        """Make the pod unknown again, and free its room. Raises CacheError if it is not in the cache."""
         held = self._pods.get(uid)
         if held is None:
             raise CacheError(f"pod {uid!r} cannot be forgotten: it is not in the cache")
@@ -177,7 +133,7 @@ class Cache:
         return known is not None and older(node.resource_version, known.resource_version)
 
     def show(self, pod: Pod) -> None:
-        """Hear of a record that is not late, of a pod that may take no builder. From now on, older records are late."""
+        """Hear of a record that is not late, of a pod that may take no room. From now on, older records are late."""
         self.versions.show(pod.key, pod.uid, pod.resource_version)
 
     def add_pod(self, pod: Pod) -> Pod | None:
@@ -247,7 +203,7 @@ class Cache:
         self._remove_namesake(pod)
         if held is not None:
             self._drop(pod.uid)
-        self._pods[pod.uid] = _Record(pod, state)
+        self._pods[pod.uid] = Record(pod, state)
         self._uids[pod.key] = pod.uid
         self._states[state] += 1
         self._generation += 1
@@ -257,7 +213,7 @@ class Cache:
 
     def _replace(self, before: PodState, pod: Pod, state: PodState) -> None:
         """Replace a record by one that takes the same, as in most updates of a pod and when it is confirmed."""
-        self._pods[pod.uid] = _Record(pod, state)
+        self._pods[pod.uid] = Record(pod, state)
         self._states[before] -= 1
         self._states[state] += 1
         self._generation += 1
@@ -435,7 +391,7 @@ def _check(pod: Pod, *, bound: bool = True) -> None:
         raise CacheError(f"{_text(pod)}: spec.nodeName is empty, a node's name was expected")
 
 
-def _takes_the_same(held: _Record, pod: Pod, state: PodState) -> bool:
+def _takes_the_same(held: Record, pod: Pod, state: PodState) -> bool:
     """Whether this pod takes the same room under the same name as before, or both take none."""
     return (
         held.pod.node_name == pod.node_name

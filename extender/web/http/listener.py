@@ -19,18 +19,26 @@ import asyncio
 import errno
 import socket
 import ssl
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
 import structlog
 
-from extender.web.http.connections import Connection, Connections, Served, address_of
+from extender.web.http.callers import (
+    LARGEST_RECORD,
+    Caller,
+    Serve,
+    Tls,
+    Unserved,
+    acknowledge,
+    bytes_until_whole,
+    peer_name,
+)
+from extender.web.http.connections import Connection, Connections, address_of
 
 _log = structlog.get_logger(__name__)
 
@@ -54,53 +62,6 @@ _LOG_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 1.0
 #: Temporary errors of `accept`: no descriptors, or no memory.
 _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-
-#: Bytes of a TLS record, with its header of five.
-LARGEST_RECORD: Final = 5 + (1 << 14) + 256
-_HANDSHAKE: Final = 22
-
-
-def bytes_until_whole(seen: bytes) -> int:
-    """How many bytes of the TLS record are missing, given its beginning; 0 also for other data, which OpenSSL
-    refuses."""
-    if not seen or seen[0] != _HANDSHAKE:
-        return 0
-    if len(seen) < 5:
-        return 5 - len(seen)
-    whole = 5 + int.from_bytes(seen[3:5])
-    return max(0, whole - len(seen)) if whole <= LARGEST_RECORD else 0
-
-
-class Caller(NamedTuple):
-    """The peer of a connection, as the socket and TLS know it."""
-
-    address: str
-    #: Whether HTTP/2 was agreed on.
-    http2: bool = False
-    #: The peer's certificate, as `ssl.SSLSocket.getpeercert` returns it; empty without one.
-    certificate: Mapping[str, Any] = MappingProxyType({})
-
-
-class ServedProtocol(Served, Protocol):
-    """An HTTP connection, which is also a protocol of the event loop."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None: ...
-
-
-class Tls(Protocol):
-    """The source of TLS contexts, which is also told of failed handshakes: certificates.py."""
-
-    @property
-    def current(self) -> ssl.SSLContext: ...
-
-    def refused(self, reason: str, why: str, address: str) -> None: ...
-
-    def withdrawn(self, certificates: Iterable[bytes]) -> set[bytes]: ...
-
-
-#: Makes the protocol of a connection; the function that it is given is called when the connection is lost.
-Serve = Callable[[Caller, Callable[[], None]], ServedProtocol]
 
 
 class Listener:
@@ -311,11 +272,12 @@ class Listener:
         if connection.given_up:
             accepted.close()
             return
+
+        def made(transport: asyncio.Transport) -> None:
+            self._hand_over(connection, Caller(peer_name(transport)), transport)
+
         with suppress(OSError):
-            await self._loop.connect_accepted_socket(
-                lambda: _Unserved(lambda transport: self._hand_over(connection, Caller(_name(transport)), transport)),
-                accepted,
-            )
+            await self._loop.connect_accepted_socket(lambda: Unserved(made), accepted)
 
     def _hand_over(self, connection: Connection, caller: Caller, transport: asyncio.Transport) -> None:
         if connection.given_up:
@@ -339,7 +301,7 @@ class Listener:
     ) -> None:
         """Do the TLS handshake. A failure is counted with its reason."""
         left = max(connection.since + BEGIN_SECONDS - self._loop.time(), 0.1)
-        unserved = _Unserved(partial(self._made, connection, context, accepted))
+        unserved = Unserved(partial(self._made, connection, context, accepted))
         try:
             await self._loop.connect_accepted_socket(
                 lambda: unserved, accepted, ssl=context, ssl_handshake_timeout=left
@@ -360,10 +322,10 @@ class Listener:
         self, connection: Connection, context: ssl.SSLContext, accepted: socket.socket, transport: asyncio.Transport
     ) -> None:
         """The handshake is complete, and no data after it has been read."""
-        _acknowledge(accepted)
+        acknowledge(accepted)
         secured: ssl.SSLObject = transport.get_extra_info("ssl_object")
         certificate = transport.get_extra_info("peercert") or {}
-        caller = Caller(_name(transport), secured.selected_alpn_protocol() == "h2", certificate)
+        caller = Caller(peer_name(transport), secured.selected_alpn_protocol() == "h2", certificate)
         connection.certificate = secured.getpeercert(binary_form=True) or b""
         self._hand_over(connection, caller, transport)
         if self._tls is not None and context is not self._tls.current:
@@ -408,26 +370,3 @@ class Listener:
         if now - self._logged_at.get(what, float("-inf")) >= _LOG_SECONDS:
             self._logged_at[what] = now
             _log.warning(what, port=self.connections.name, connections=len(self.connections), **more)
-
-
-def _name(transport: asyncio.Transport) -> str:
-    """The peer's IP address; empty if it has gone."""
-    return str((transport.get_extra_info("peername") or ("",))[0])
-
-
-def _acknowledge(accepted: socket.socket) -> None:
-    """Acknowledge the last message of a handshake at once. It has no answer, and some clients wait 40 ms for the
-    acknowledgement."""
-    if sys.platform == "linux":
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-
-
-class _Unserved(asyncio.Protocol):
-    """Stands in for the protocol that the handshake has yet to agree on."""
-
-    def __init__(self, made: Callable[[asyncio.Transport], None]) -> None:
-        self._made = made
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        with suppress(ConnectionError):
-            self._made(transport)  # type: ignore[arg-type]

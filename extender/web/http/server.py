@@ -23,9 +23,10 @@ import uvicorn
 
 from extender.server.views import Metric
 from extender.settings import ServerSettings, Settings, SettingsError
+from extender.web.http.callers import Caller
 from extender.web.http.certificates import Certificates
 from extender.web.http.connections import Connections, connection_metrics, raise_descriptor_limit, shares
-from extender.web.http.listener import Caller, Listener
+from extender.web.http.listener import Listener
 from extender.web.http.peers import ClientNames, Peer, names_of
 from extender.web.http.protocol import WaggleProtocol
 from extender.web.http.trim import LOOK_SECONDS, Trimmer

@@ -17,6 +17,7 @@ from extender.operate.certs import Authority
 from extender.settings import ServerSettings, Settings
 from extender.web.app import create_app
 from extender.web.http import listener
+from extender.web.http.callers import bytes_until_whole
 from extender.web.http.certificates import Certificates
 from extender.web.http.server import ServerHandle, serve_in_thread
 from tests.support.apiserver.api import eventually
@@ -160,9 +161,9 @@ def test_a_standing_client_outlives_a_flood_of_connections(place: Place):
 
 def test_the_bytes_that_a_first_record_lacks():
     hello = client_hello()
-    assert [listener.bytes_until_whole(hello[:size]) for size in (1, 4, 5)] == [4, 1, len(hello) - 5]
-    assert listener.bytes_until_whole(hello) == listener.bytes_until_whole(hello + b"more") == 0
-    assert listener.bytes_until_whole(b"GET / HTTP/1.1") == listener.bytes_until_whole(b"\x16\x03\x01\xff\xff") == 0
+    assert [bytes_until_whole(hello[:size]) for size in (1, 4, 5)] == [4, 1, len(hello) - 5]
+    assert bytes_until_whole(hello) == bytes_until_whole(hello + b"more") == 0
+    assert bytes_until_whole(b"GET / HTTP/1.1") == bytes_until_whole(b"\x16\x03\x01\xff\xff") == 0
 
 
 def test_half_a_first_record_has_no_tls_object_and_is_served_once_it_is_whole(
