@@ -32,7 +32,7 @@ from tests.support.kubectl import CRDS, Kubectl
 HEAD = {"apiVersion": "waggle.dev/v1alpha1"}
 WAGGLE = "/apis/waggle.dev/v1alpha1/namespaces/{}/{}"
 MERGE = {"content-type": "application/merge-patch+json"}
-ZONE = "topology.kubernetes.io/zone"
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 #: As shipped, but for the patience of a test.
 ELECTION = {"enabled": True, "lease_seconds": 2, "renew_deadline_seconds": 1.5, "retry_seconds": 0.3}
 #: Sets that follow at once.
@@ -132,15 +132,22 @@ class VPodCluster(Hands):
     # -- sets -------------------------------------------------------------------------------------------------------
 
     def zoned_nodes(self, number: int, *, zones: int = 1) -> None:
+        """n0, n1 ..., in zones in turn: those that are not there are made, what was done to the others is undone."""
+        there = named(self.list("Node"))
         for index in range(number):
-            self.node(f"n{index}", gpus=0, pods="1000", cpu="1000", labels={ZONE: f"z{index % zones}"})
+            name = f"n{index}"
+            if name in there:
+                self.patch(name, {"spec": {"unschedulable": None, "taints": None}}, "Node")
+            else:
+                labels = {HOST: name, ZONE: f"z{index % zones}"}
+                self.node(name, gpus=0, pods="1000", cpu="1000", labels=labels)
 
     def stateful_set(self, name: str, replicas: int) -> None:
         """One whose pods are made, and deleted, all at once, as Knative's are; they spread over nodes."""
         labels = {"app": name}
         spread = {
             "maxSkew": 1,
-            "topologyKey": "kubernetes.io/hostname",
+            "topologyKey": HOST,
             "whenUnsatisfiable": "ScheduleAnyway",
             "labelSelector": {"matchLabels": labels},
         }
