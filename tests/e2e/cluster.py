@@ -35,7 +35,7 @@ WAGGLES_RIGHTS = HERE.parents[1] / "manifests" / "base" / "rbac.yaml"
 #: The same for claims that are served by a Deployment of their own.
 CLAIMS_RIGHTS = HERE.parents[1] / "manifests" / "claims" / "rbac.yaml"
 #: And for vpods.
-VPODS_RIGHTS = HERE / "controlplane" / "vpods-rbac.yaml"
+VPODS_RIGHTS = HERE.parents[1] / "manifests" / "vpods" / "rbac.yaml"
 WAGGLES_NAMESPACE = "waggle-system"
 #: Who is who: common name and groups of each client certificate.
 USERS = {

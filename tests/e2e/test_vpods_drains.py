@@ -1,5 +1,7 @@
-"""Pods and nodes of a set come and go on the real control plane: vreplicas leave what goes for good, and stay on pods
-that are away for a moment."""
+"""Pods and nodes of a set come and go on the real control plane.
+
+Vreplicas leave what goes for good, and stay on pods that are away for a moment.
+"""
 
 from __future__ import annotations
 

@@ -29,6 +29,8 @@ from tests.e2e.processes import Process, free_port
 from tests.e2e.vpod_history import History, named
 from tests.support.kubectl import CRDS, Kubectl
 
+#: The rights that servers of vpods have in the namespaces of sets.
+SET_NAMESPACE = Path(__file__).parents[2] / "manifests" / "vpods" / "set-namespace.yaml"
 HEAD = {"apiVersion": "waggle.dev/v1alpha1"}
 WAGGLE = "/apis/waggle.dev/v1alpha1/namespaces/{}/{}"
 MERGE = {"content-type": "application/merge-patch+json"}
@@ -56,6 +58,23 @@ class VPodCluster(Hands):
         #: The sets of the test: capacity by name.
         self._sets: dict[str, int] = {}
         self._scheduler = self._start_scheduler(programs["kube-scheduler"])
+        self.bind_rights()
+
+    def bind_rights(self) -> None:
+        """Apply what an operator applies in a namespace with sets, and wait until the API server goes by it."""
+        for binding in yaml.safe_load_all(SET_NAMESPACE.read_text(encoding="utf-8")):
+            path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{self.namespace}/rolebindings"
+            describe(self.http.post(path, json=binding))
+        for asked in (("watch", "", "pods", ""), ("patch", "apps", "statefulsets", "scale")):
+            eventually(lambda asked=asked: self._may(*asked), f"{asked} is allowed")  # type: ignore[misc]
+
+    def _may(self, verb: str, group: str, resource: str, subresource: str) -> bool:
+        what = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
+        user = f"system:serviceaccount:{WAGGLES_NAMESPACE}:waggle-vpods"
+        spec = {"user": user, "resourceAttributes": {"namespace": self.namespace, **what}}
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        allowed: bool = describe(self.http.post(path, json={"spec": spec}))["status"]["allowed"]
+        return allowed
 
     # -- processes --------------------------------------------------------------------------------------------------
 
@@ -297,6 +316,7 @@ class VPodCluster(Hands):
         eventually(self._emptied, "all is gone")
         self._sets = {}
         self.enter_namespace()
+        self.bind_rights()
 
     def _emptied(self) -> bool:
         """A controller that lags may make pods of a StatefulSet that is deleted already."""
