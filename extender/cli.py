@@ -298,6 +298,9 @@ def demo(
     claims: Annotated[
         bool, typer.Option("--claims", help="Instead: pools of warm pods, handed out at 65 claims a second.")
     ] = False,
+    vpods: Annotated[
+        bool, typer.Option("--vpods", help="Instead: virtual replicas on the pods of a StatefulSet that grows.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show what the servers log.")] = False,
 ) -> None:
     """A whole cluster on this machine: watch pods and gangs being placed, refused, preempted, and faults survived.
@@ -308,19 +311,32 @@ def demo(
     With `--claims`: two processes, and callers in this one: two pools of warm pods under load, a rush, faults of the
     API server, a crash of Waggle, and a check that each request had one end and no pod was given away twice. Takes some
     25 seconds.
+
+    With `--vpods`: two processes: virtual replicas grow in small steps on the pods of a StatefulSet, a node is drained,
+    the API server has faults, Waggle crashes, and the set shrinks; a check that no pod ever held too much, and none was
+    taken away before it was empty. Takes some 25 seconds.
     """
     from extender.demo.run import Demo, DemoError
 
     others = {"workloads": workloads, "kube-scheduler": kube_scheduler, "settings": settings}
     refused = [f"--{name}" for name, value in others.items() if value is not None]
-    if claims and (refused or algorithm != "packing"):
-        text = f"--claims has no use for {', '.join(refused) or '--algorithm'}: it shows pools of warm pods"
-        raise refuse(ValueError(text))
+    refused += ["--algorithm"] if algorithm != "packing" else []
+    if claims and vpods:
+        raise refuse(ValueError("expected one of --claims and --vpods"))
+    if refused and (claims or vpods):
+        shows = "--claims has no use for {}: it shows pools of warm pods"
+        if vpods:
+            shows = "--vpods has no use for {}: it shows virtual replicas"
+        raise refuse(ValueError(shows.format(", ".join(refused))))
     try:
         if claims:
             from extender.demo.claims.play import ClaimsDemo
 
             ended_well = ClaimsDemo(port=port, verbose=verbose).run(stay=stay)
+        elif vpods:
+            from extender.demo.vpods.play import VPodsDemo
+
+            ended_well = VPodsDemo(port=port, verbose=verbose).run(stay=stay)
         else:
             play = Demo(
                 port=port,

@@ -229,6 +229,8 @@ class Cast:
             "Pod": f"/api/v1/namespaces/{namespace}/pods",
             "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
             "Deployment": f"/apis/apps/v1/namespaces/{namespace}/deployments",
+            "StatefulSet": f"/apis/apps/v1/namespaces/{namespace}/statefulsets",
+            "VPod": f"/apis/waggle.dev/v1alpha1/namespaces/{namespace}/vpods",
             "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         }
         path = paths.get(kind)
@@ -245,12 +247,20 @@ class Cast:
 
     def pods(self) -> dict[str, Object]:
         """The cluster's pods by name."""
-        return {pod["metadata"]["name"]: pod for pod in self._ask("GET", "/api/v1/pods")["items"]}
+        return {pod["metadata"]["name"]: pod for pod in self.read("/api/v1/pods")["items"]}
 
-    def _ask(self, method: str, path: str, body: object = None) -> Any:
+    def read(self, path: str) -> Any:
+        """Return what the API server has there. Raises CastError."""
+        return self._ask("GET", path)
+
+    def patch(self, path: str, change: object) -> None:
+        """Change an object by a merge patch. Raises CastError."""
+        self._ask("PATCH", path, change, content_type="application/merge-patch+json")
+
+    def _ask(self, method: str, path: str, body: object = None, *, content_type: str = "application/json") -> Any:
         assert self._api is not None
         raw = None if body is None else json.dumps(body).encode()
-        answer = self._api.request(method, path, body=raw)
+        answer = self._api.request(method, path, body=raw, content_type=content_type)
         if not answer.ok:
             raise CastError(f"{method} {path}: {answer.status} {answer.message}")
         return json.loads(answer.body or b"null")

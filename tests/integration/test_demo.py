@@ -8,8 +8,10 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,11 +22,17 @@ from extender.demo.cast import Cast, CastError, Process
 from extender.demo.claims.books import Books
 from extender.demo.claims.play import ClaimsDemo, load_of_others
 from extender.demo.claims.pools import CLUSTER_ARGUMENTS, cluster_objects, sections
-from extender.demo.claims.table import Verdict, show_verdict
+from extender.demo.claims.table import Verdict as ClaimsVerdict
 from extender.demo.claims.table import show_stay as show_claims_stay
+from extender.demo.claims.table import show_verdict
 from extender.demo.own_command import own_command
 from extender.demo.report import Outlook, show_farewell, show_report, show_stay
 from extender.demo.run import Demo
+from extender.demo.vpods import fleet
+from extender.demo.vpods.history import History, Written, moves, placements, unevenness, violations
+from extender.demo.vpods.table import Verdict
+from extender.demo.vpods.table import show_stay as show_vpods_stay
+from extender.demo.vpods.table import show_verdict as show_vpods_verdict
 from extender.demo.workloads import MANIFESTS, Act, acts, nodes
 from extender.kube.client.kubeconfig import connect
 from extender.settings import ClusterSettings
@@ -175,7 +183,7 @@ def test_broken_laws_of_claims_are_told():
     assert books.wrong == ["pod pod-1 was given to c-2 while c-1 had it"]
     assert books.numbers().pending == 1
 
-    verdict = Verdict(books=books, wrong=books.wrong, faults=0, looks=1, own_looks=1, claimed=1, idle=0)
+    verdict = ClaimsVerdict(books=books, wrong=books.wrong, faults=0, looks=1, own_looks=1, claimed=1, idle=0)
     said = shown((show_verdict, verdict, 1.0))
     assert "pod-1 was given to c-2" in said
     assert "Not all ended as it should" in said
@@ -317,3 +325,102 @@ def test_what_cannot_be_used_is_said_before_anything_is_started(
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+# -- vpods ----------------------------------------------------------------------------------------------------------
+
+
+def written(version: int, vpod: str, scheduled: int | None = None, **pods: int) -> Written:
+    """A version of a vpod; pods are given by `p` and their ordinal."""
+    found = Counter({f"ss-{name[1:]}": number for name, number in pods.items()})
+    return Written(version, vpod, found, found.total() if scheduled is None else scheduled)
+
+
+def scaled(version: int, replicas: int) -> Written:
+    return Written(version, replicas=replicas)
+
+
+def test_a_pod_that_holds_too_much_is_told():
+    first, second = written(1, "a", p0=6), written(2, "b", p0=4, p1=1)
+    assert violations([first, second], 10) == []
+    assert violations([first, second, written(3, "b", p0=5)], 10) == ["b makes it 11 vreplicas on ss-0"]
+    assert violations([first, second, written(3, "a", p1=6), written(4, "b", p0=10)], 10) == []
+
+
+def test_a_pod_that_is_taken_away_with_vreplicas_is_told():
+    before = [scaled(1, 3), written(2, "a", p0=1, p2=2)]
+    assert violations([*before, scaled(3, 2)]) == ["ss-2 is taken away with 2 vreplicas"]
+    assert violations([*before, written(3, "a", p0=3), scaled(4, 2)]) == []
+    assert violations([*before, scaled(3, 4)]) == []
+
+
+def test_moves_are_vreplicas_that_left_a_pod_for_another_one():
+    first = written(1, "a", p0=3, p1=3)
+    assert moves([first, written(2, "a", p0=3, p1=4)]) == 0
+    assert moves([first, written(2, "a", p0=2, p1=2)]) == 0
+    assert moves([first, written(2, "a", p0=3, p2=3)]) == 3
+    assert moves([first, written(2, "a", p0=1, p2=3)]) == 3
+    overlapping = [first, written(2, "a", 6, p0=3, p1=3, p2=3), written(3, "a", p0=3, p2=3)]
+    assert moves(overlapping) == 3
+    assert moves(overlapping, after=3) == 0
+
+
+def test_a_vpod_is_even_if_its_numbers_differ_by_one_on_all_pods():
+    assert unevenness(Counter(a=3, b=2), 2) == ""
+    assert unevenness(Counter(a=3, b=1), 2) == "1 to 3"
+    assert unevenness(Counter(a=1), 3) == ""
+    assert unevenness(Counter(a=2), 3) == "0 to 2"
+
+
+def test_watches_that_show_a_version_twice_or_late_make_one_history():
+    books = History()
+    for entry in (written(3, "a", p0=1), scaled(2, 1), written(3, "a", p0=1)):
+        books.add(entry)
+    assert [each.version for each in books.in_order()] == [2, 3]
+    assert books.latest() == 3
+    assert placements(books.in_order()) == {"a": Counter({"ss-0": 1})}
+
+
+@pytest.mark.slow
+def test_the_demo_of_vpods_survives_a_crash_and_leaves_nothing_behind():
+    done = demo({**os.environ}, "--vpods")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Crash: Waggle is killed" in done.stdout
+    assert "every vreplica has a pod" in " ".join(done.stdout.split())
+
+
+def test_the_lines_that_the_demo_of_vpods_prints_work():
+    """In the shell of somebody who has read only these lines: each is run as it is printed."""
+    with closing(Cast(port=0, verbose=False, sections=fleet.sections())) as cast:
+        cast.start_cluster(fleet.cluster_objects(), fleet.CLUSTER_ARGUMENTS)
+        for name, wanted in fleet.VPODS.items():
+            cast.create(fleet.vpod(name, fleet.quiet(wanted)))
+        cast.start_waggle()
+        cast.wait_ready()
+        name = f"/v1/vpods/{fleet.NAMESPACE}/{fleet.SET}"
+        assert eventually(lambda: cast.waggle(name)["sums"]["placed"] == 36)
+        said = shown((show_vpods_stay, cast))
+        lines = [line.strip() for line in said.splitlines() if line.startswith("  ") and not line.startswith("  #")]
+        assert len(lines) >= 6
+        for line in lines:
+            done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+            assert '"error"' not in done.stdout, f"{line}: {done.stdout}"
+
+
+def test_the_result_of_the_demo_of_vpods_names_what_is_wrong():
+    good = Verdict(wrong=[], versions=10, moves=2, faults=1, largest=5, smallest=3)
+    assert "All ended as it should" in shown((show_vpods_verdict, good, 1.0))
+    said = shown((show_vpods_verdict, replace(good, wrong=["ss-2 is taken away with 2 vreplicas"]), 1.0))
+    assert "ss-2 is taken away" in said
+    assert "Not all ended as it should" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"), [(("--vpods", "--algorithm", "hived"), "--algorithm"), (("--vpods", "--claims"), "one of")]
+)
+def test_the_demo_of_vpods_refuses_what_it_cannot_use(arguments: tuple[str, ...], named: str):
+    done = demo({**os.environ}, *arguments)
+    assert done.returncode == 2
+    assert named in done.stderr

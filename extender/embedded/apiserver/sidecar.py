@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-controllers", action="store_true", help="workloads get no pods, nothing is collected")
     parser.add_argument("--start-delay", type=float, default=0.0, help="seconds from a pod's binding to Running")
     parser.add_argument("--stop-delay", type=float, default=0.2, help="seconds that a graceful deletion takes")
+    parser.add_argument("--binds", action="store_true", help="pods get nodes, since no kube-scheduler runs")
     parser.add_argument("--pod-lag", type=float, default=0.0, help="seconds by which ReplicaSets see pods late")
     chosen = parser.parse_args(arguments)
     options = Options(
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         start_delay=chosen.start_delay,
         stop_delay=chosen.stop_delay,
         pod_lag=chosen.pod_lag,
+        binds=chosen.binds,
     )
     sys.stderr.write(BANNER)
     configure(LogSettings())
