@@ -229,13 +229,13 @@ def _follow(lines: IO[str], what: str, begun: float) -> str:
             _say(f"building {what}: {count} packages compiled", begun, passing=sys.stderr.isatty())
 
     _say(f"building {what} ...", begun)
-    teller = threading.Thread(target=show)
-    teller.start()
+    printer = threading.Thread(target=show)
+    printer.start()
     for line in lines:
         last.append(line)
         count += 1
     ended.set()
-    teller.join()
+    printer.join()
     return "".join(last)
 
 

@@ -12,7 +12,7 @@ from tests.faults.arena import Arena, arena
 from tests.faults.claim_arena import ClaimArena, claim_arena
 from tests.faults.table import Pair, pairs
 
-_ELECTION = ("elector", "leadership", "signpost")
+_ELECTION = ("elector", "leadership", "labeler")
 _ARENAS: dict[str, Callable[[int], AbstractContextManager[Arena | ClaimArena]]] = {
     "pods": partial(arena, elected=False),
     "election": partial(arena, elected=True),

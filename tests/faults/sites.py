@@ -29,7 +29,7 @@ OTHERS = (
 _CALLS = {
     "_api": ("request", "exchange", "stream", "encoded"),
     "api": ("request", "exchange", "stream"),
-    "_wires": ("send",),
+    "_multiplexer": ("send",),
 }
 
 #: What makes a request of the parts of one.

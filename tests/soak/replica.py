@@ -122,7 +122,7 @@ class Replica:
         self.elector = self._make_elector(api(self, "elector")) if policy.elected else None
         self._reviewer = api(self, "reviewer")
         self._leader_labeler = LeaderLabeler(
-            api(self, "signpost"), namespace="default", pod=name, value="waggle", leads=lambda: self.ready
+            api(self, "labeler"), namespace="default", pod=name, value="waggle", leads=lambda: self.ready
         )
         #: The term that is caught up for, and the versions that are to be reached, nodes first.
         self._catching: tuple[int, list[str]] | None = None
@@ -224,7 +224,7 @@ class Replica:
     # -- the rest of the I/O layers -------------------------------------------------------------------------------
 
     def point_here(self) -> None:
-        """What the signpost's thread does."""
+        """What the labeler's thread does."""
         with suppress(ApiError, _FailedError, msgspec.DecodeError):
             if self.ready:
                 self._leader_labeler._point_here()

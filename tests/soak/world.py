@@ -41,7 +41,7 @@ from tests.soak.wire import Draws, Name, SimApi
 
 EPOCH = 1_790_000_000.0
 #: Operations that only happen with leader election.
-ELECTED = {op.name for op in OPERATIONS if op.by in ("elector", "leadership", "signpost")}
+ELECTED = {op.name for op in OPERATIONS if op.by in ("elector", "leadership", "labeler")}
 #: Operations that only happen where the server evicts by itself.
 EVICTING = ("evict", "mark preemption")
 #: What happens much more often when one operation alone is tried: it would be rare.

@@ -12,7 +12,7 @@ thing; everything but `scheduler`, `writer` and `extender_client` is free of I/O
     queue             who is tried when
     core              all of the above as one owner of state: events in, writes out
     extenders, extender_client, gojson    the port to an extender; HTTP and JSON as Go speaks them
-    scheduler, writer the rim: informers, the loop, binds and preemptions in threads, writes
+    scheduler, writer the I/O layer: informers, the loop, binds and preemptions in threads, writes
 
 What it does differently from the real one, as far as we know:
 

@@ -45,7 +45,7 @@ class Driver:
 
     def __init__(self, server: ScriptedServer, api: ApiServer) -> None:
         self.server, self.api = server, api
-        self.wires = HttpMultiplexer(api)
+        self.multiplexer = HttpMultiplexer(api)
         self.told: list[Response | Interrupted] = []
         server.on("GET", "/warm", reply(200))
 
@@ -57,7 +57,7 @@ class Driver:
         return connection
 
     def send(self, request: Request = ASKED, *, timeout: float = WAIT) -> None:
-        self.wires.send(self.standing(), request, timeout, self.told.append, may_send=lambda: True)
+        self.multiplexer.send(self.standing(), request, timeout, self.told.append, may_send=lambda: True)
 
     def ask(self, request: Request = ASKED, *, timeout: float = WAIT) -> Response | Interrupted:
         self.send(request, timeout=timeout)
@@ -67,7 +67,7 @@ class Driver:
         until = time.monotonic() + WAIT
         while len(self.told) < number:
             assert time.monotonic() < until, self.told
-            self.wires.poll(1.0)
+            self.multiplexer.poll(1.0)
         return self.told
 
 
@@ -75,7 +75,7 @@ class Driver:
 def driver(server: ScriptedServer, api: ApiServer) -> Iterator[Driver]:
     made = Driver(server, api)
     yield made
-    made.wires.close()
+    made.multiplexer.close()
 
 
 def no_length(body: bytes) -> Answer:
@@ -154,7 +154,7 @@ def test_an_answer_in_any_pieces_is_the_same(cuts: list[int], chunked: bool) -> 
         driver = Driver(server, api)
         server.on("POST", "/x", in_pieces)
         told = [driver.ask(), driver.ask()]
-        driver.wires.close()
+        driver.multiplexer.close()
         api.close()
     assert [(each.status, each.body) for each in told if isinstance(each, Response)] == [(201, body)] * 2
     assert server.connections == 1
@@ -187,12 +187,12 @@ def test_many_are_under_way_at_once_and_end_in_any_order(driver: Driver) -> None
     for _ in range(5):
         driver.send()
     assert [each.status for each in driver.wait(5) if isinstance(each, Response)] == [409] * 5
-    assert driver.wires.busy
+    assert driver.multiplexer.busy
     first_may_end.set()
     last = driver.wait(6)[-1]
     assert isinstance(last, Response)
     assert last.status == 201
-    assert not driver.wires.busy
+    assert not driver.multiplexer.busy
 
 
 def test_what_is_not_answered_in_time_is_interrupted_and_hurts_no_other(driver: Driver) -> None:
@@ -232,9 +232,9 @@ def test_a_long_request_leaves_whole_though_the_peer_reads_slowly(driver: Driver
 def test_what_is_not_permitted_at_the_last_moment_never_leaves(driver: Driver) -> None:
     connection = driver.standing()
     with pytest.raises(Unreachable, match="not permitted"):
-        driver.wires.send(connection, ASKED, WAIT, driver.told.append, may_send=lambda: False)
+        driver.multiplexer.send(connection, ASKED, WAIT, driver.told.append, may_send=lambda: False)
     connection.close()
-    assert (driver.told, driver.wires.busy) == ([], False)
+    assert (driver.told, driver.multiplexer.busy) == ([], False)
     assert driver.server.called("POST", "/x") == []
 
 
@@ -249,14 +249,14 @@ def test_breaking_off_tells_all_and_a_wake_ends_the_waiting(driver: Driver) -> N
     driver.server.on("POST", "/x", hang())
     driver.send()
     driver.send()
-    waker = threading.Timer(0.05, driver.wires.wake)
-    driver.wires.sleeps = True
+    waker = threading.Timer(0.05, driver.multiplexer.wake)
+    driver.multiplexer.sleeps = True
     waker.start()
     began = time.monotonic()
-    driver.wires.poll(WAIT)
+    driver.multiplexer.poll(WAIT)
     assert time.monotonic() - began < WAIT / 2
     assert driver.told == []
-    driver.wires.break_off()
+    driver.multiplexer.break_off()
     assert [type(each) for each in driver.told] == [Interrupted, Interrupted]
 
 
@@ -268,9 +268,9 @@ def test_whoever_is_told_may_send_the_next(driver: Driver) -> None:
         driver.told.append(result)
         left[0] -= 1
         if left[0]:
-            driver.wires.send(driver.standing(), ASKED, WAIT, again, may_send=lambda: True)
+            driver.multiplexer.send(driver.standing(), ASKED, WAIT, again, may_send=lambda: True)
 
-    driver.wires.send(driver.standing(), ASKED, WAIT, again, may_send=lambda: True)
+    driver.multiplexer.send(driver.standing(), ASKED, WAIT, again, may_send=lambda: True)
     driver.wait(3)
     assert len(driver.server.called("POST", "/x")) == 3
 
@@ -292,7 +292,7 @@ def test_it_works_over_tls(tmp_path: Path) -> None:
         body = b"y" * 3_000_000
         assert isinstance(driver.ask(Request("POST", "/x", body=body)), Response)
         assert server.called("POST", "/x")[-1].body == body
-        driver.wires.close()
+        driver.multiplexer.close()
         api.close()
 
 
@@ -319,7 +319,7 @@ def test_an_answer_takes_one_turn_at_a_time(driver: Driver, monkeypatch: pytest.
     assert sent.wait(WAIT)
     taken, whole = [], driver.told
     while not whole:
-        driver.wires.poll(1.0)
-        taken += [len(wire.answer.body) for wire in driver.wires._exchanges]
+        driver.multiplexer.poll(1.0)
+        taken += [len(wire.answer.body) for wire in driver.multiplexer._exchanges]
     assert len(taken) >= 200_000 // PIECE
     assert max(after - before for before, after in itertools.pairwise([0, *taken])) <= PIECE
