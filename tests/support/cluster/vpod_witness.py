@@ -23,7 +23,7 @@ class PlacementWitness:
         self._placements: dict[str, Counter[str]] = {}
         self._faults: list[str] = []
         self.moves: Counter[str] = Counter()
-        self._client = httpx.Client(base_url=url, timeout=None, headers={"user-agent": "witness"})
+        self._client = httpx.Client(base_url=url, timeout=httpx.Timeout(5, read=0.2), headers={"user-agent": "witness"})
         listed = self._client.get(_PATH).json()
         for each in listed["items"]:
             self._take(each, is_gone=False)
@@ -52,7 +52,7 @@ class PlacementWitness:
         before = self._placements.pop(name, Counter())
         now: Counter[str] = Counter()
         for each in () if is_gone else status.get("placements", ()):
-            if isinstance(each.get("vreplicas"), int):
+            if isinstance(each, dict) and isinstance(each.get("vreplicas"), int):
                 now[each.get("podName", "")] += each["vreplicas"]
         if not is_gone:
             self._placements[name] = now
@@ -71,4 +71,5 @@ class PlacementWitness:
 
     def stop(self) -> None:
         self._is_over = True
+        self._thread.join()
         self._client.close()

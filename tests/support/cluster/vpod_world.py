@@ -82,6 +82,8 @@ class VPodWorld:
         self.timing = QUICK
         self.capacity = capacity
         self._settings = settings
+        #: Where servers find the API server; a test may put a proxy in between.
+        self.url = cluster.url
         self.witness: PlacementWitness | None = None
 
     # -- the cluster ----------------------------------------------------------------------------------------------
@@ -170,11 +172,20 @@ class VPodWorld:
         )
         return self.placements(name)
 
+    def versions(self) -> dict[str, str]:
+        """The resourceVersions of all vpods and StatefulSets: they change with every write."""
+        found = {}
+        for path in (VPODS, STATEFUL_SETS):
+            for each in self.api.get(path).json()["items"]:
+                found[f"{path}/{each['metadata']['name']}"] = each["metadata"]["resourceVersion"]
+        return found
+
     def resting(self) -> None:
-        """Wait until nothing is written any more."""
-        before = -1
-        while before != self.cluster.revision:
-            before = self.cluster.revision
+        """Wait until vpods and StatefulSets are not written any more."""
+        deadline = time.monotonic() + 60
+        before: dict[str, str] | None = None
+        while before != (before := self.versions()):
+            assert time.monotonic() < deadline, "they never come to rest"
             time.sleep(0.3)
 
     # -- the servers ----------------------------------------------------------------------------------------------
@@ -196,7 +207,7 @@ class VPodWorld:
                 "server": {"port": port},
                 "extender": {"enabled": False},
                 **sections,
-                "cluster": {"server": self.cluster.url, **sections.get("cluster", {})},
+                "cluster": {"server": self.url, **sections.get("cluster", {})},
                 "vpods": section,
             }
         )
