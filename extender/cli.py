@@ -225,6 +225,7 @@ def check(config: ConfigOption = None) -> None:
     try:
         create(settings.algorithm.name, algorithm_settings(settings.algorithm))
         configured_score(settings.claims)
+        _check_policies(settings)
         connect(settings.cluster).close()
         Certificates(settings.server.tls).check()
     except (AlgorithmError, ConnectionSettingsError, SettingsError) as error:
@@ -242,6 +243,18 @@ def check(config: ConfigOption = None) -> None:
     for each in settings.server.remarks():
         remark(each, title="warning", style="yellow")
     say(f"{config or 'the default configuration'} is fine: {_served(settings)}")
+
+
+def _check_policies(settings: Settings) -> None:
+    """Raise SettingsError, naming the field, if a set of vpods names a policy that cannot be used."""
+    from algorithm.placements import registry
+    from algorithm.placements.policy import PolicyError
+
+    for index, each in enumerate(settings.vpods.sets):
+        try:
+            registry.create(each.policy, each.policy_settings)
+        except PolicyError as error:
+            raise SettingsError(f"vpods.sets.{index}.{error}") from error
 
 
 def _served(settings: Settings) -> str:

@@ -27,11 +27,12 @@ from extender import DISTRIBUTION
 from extender.kube.client import bounds
 from extender.kube.client.api import ApiError, ApiServer
 from extender.kube.client.kubeconfig import ConnectionSettingsError, connect
-from extender.operate import lint, lint_pools, pool_scene
+from extender.operate import lint, lint_pools, lint_sets, pool_scene, set_scene
 from extender.operate.document import Document, DocumentError, read
 from extender.operate.inventory import InventoryError, from_cluster
 from extender.operate.rights import Right, allowed
 from extender.operate.rules import Severity
+from extender.operate.scene_rules import SceneFinding
 from extender.operate.scheduler_config import MARKERS
 from extender.server.claims.score_plugins import configured_score
 from extender.server.leadership import own_namespace
@@ -125,7 +126,8 @@ def _cluster(settings: Settings) -> list[Check]:
         reached, theirs = _reach(api)
         if reached.status is Status.FAIL:
             return [reached]
-        return [reached, _version(theirs), *_rights(api, settings), *_nodes(settings), *_pools(api, settings)]
+        served = (*_pools(api, settings), *_sets(api, settings))
+        return [reached, _version(theirs), *_rights(api, settings), *_nodes(settings), *served]
     finally:
         api.close()
 
@@ -170,10 +172,29 @@ def needed_rights(settings: Settings) -> list[Right]:
             rights += [Right(verb, "leases", "", lease, "", True) for verb in ("create", "list", "patch", "delete")]
         for namespace in sorted({pool.namespace for pool in settings.claims.pools}):
             rights += lint_pools.rights_of_claims(namespace)
-    reviews = settings.extender.enabled and settings.server.inspect_authorization == "kubernetes"
+    if settings.vpods.enabled:
+        rights += _rights_of_vpods(settings)
+    inspects = settings.extender.enabled or settings.vpods.enabled
+    reviews = inspects and settings.server.inspect_authorization == "kubernetes"
     if reviews or (settings.claims.enabled and settings.claims.authorization == "kubernetes"):
         rights.append(Right("create", "tokenreviews", group="authentication.k8s.io"))
         rights.append(Right("create", "subjectaccessreviews", group="authorization.k8s.io"))
+    return rights
+
+
+def _rights_of_vpods(settings: Settings) -> list[Right]:
+    rights = lint_sets.rights_of_resources(settings)
+    for each in set_scene.configured(settings):
+        rights += lint_sets.rights_of_set(each)
+    if settings.extender.enabled:
+        return rights
+    if not settings.claims.enabled:
+        rights += [Right(verb, "nodes") for verb in ("list", "watch")]
+    rights += [Right(verb, "events") for verb in ("create", "patch")]
+    if settings.leader_election.enabled:
+        lease, group = f"{settings.leader_election.name}-vpods", "coordination.k8s.io"
+        rights.append(Right("create", "leases", group=group, namespaced=True))
+        rights += [Right(verb, "leases", "", group, lease, True) for verb in ("get", "update")]
     return rights
 
 
@@ -239,14 +260,31 @@ def _pools(api: ApiServer, settings: Settings) -> Iterator[Check]:
         yield Check("pools", Status.WARN, str(error))
         return
     yield from (Check("pools", Status.WARN, f"not looked at: {text}") for text in scene.unread)
-    found = [each for each in lint_pools.lint(scene) if each.rule.severity is not Severity.INFO]
+    yield from _linted("pools", "waggle lint pool", len(scene.pools), lint_pools.lint(scene))
+
+
+def _sets(api: ApiServer, settings: Settings) -> Iterator[Check]:
+    """What `waggle lint vpods --cluster` finds; rights are a check of their own."""
+    if not settings.vpods.enabled:
+        return
+    try:
+        scene = set_scene.from_cluster(api, settings)
+    except ApiError as error:
+        yield Check("vpods", Status.WARN, str(error))
+        return
+    yield from (Check("vpods", Status.WARN, f"not looked at: {text}") for text in scene.unread)
+    yield from _linted("vpods", "waggle lint vpods", len(scene.sets), lint_sets.lint(scene))
+
+
+def _linted(name: str, command: str, subjects: int, findings: Iterable[SceneFinding]) -> Iterator[Check]:
+    found = [each for each in findings if each.rule.severity is not Severity.INFO]
     for finding in found:
         status = Status.FAIL if finding.rule.severity is Severity.ERROR else Status.WARN
         where = f"{finding.subject}: " if finding.subject else ""
         what = f"{where}{finding.rule.code} {finding.rule.name}: {finding.detail}"
-        yield Check("pools", status, what, finding.rule.mend)
+        yield Check(name, status, what, finding.rule.mend)
     if not found:
-        yield Check("pools", Status.OK, f"{len(scene.pools)}, in which `waggle lint pool` finds nothing")
+        yield Check(name, Status.OK, f"{subjects}, in which `{command}` finds nothing")
 
 
 # -- certificates -------------------------------------------------------------------------------------------------

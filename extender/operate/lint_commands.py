@@ -1,4 +1,4 @@
-"""`waggle lint` of a KubeSchedulerConfiguration, and `waggle lint pool`.
+"""`waggle lint` of a KubeSchedulerConfiguration, `waggle lint pool` and `waggle lint vpods`.
 
 Exit status: 0 nothing worse than a remark, 1 something to mend, 2 what was given cannot be used.
 """
@@ -18,6 +18,7 @@ from extender.operate.refusal import refuse
 
 if TYPE_CHECKING:
     from extender.operate.pool_scene import Scene
+    from extender.operate.set_scene import SetScene
     from extender.settings import Settings
 
 ConfigOption = Annotated[
@@ -27,9 +28,12 @@ ConfigOption = Annotated[
 
 def add_lint_commands(app: typer.Typer) -> None:
     """Make these commands of `app`."""
-    linter = App(cls=first_is("file"), help="Find the traps in kube-scheduler's configuration, and in pools.")
+    linter = App(
+        cls=first_is("file"), help="Find the traps in kube-scheduler's configuration, in pools and in sets of vpods."
+    )
     linter.command("file")(lint)
     linter.command("pool")(lint_pool)
+    linter.command("vpods")(lint_vpods)
     app.add_typer(linter, name="lint")
 
 
@@ -51,7 +55,7 @@ def lint(
     FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a remark, 1 something to mend, 2 FILE
     cannot be read.
 
-    `waggle lint pool` checks pools of warm pods: `waggle lint pool --help`.
+    `waggle lint pool` checks pools of warm pods, `waggle lint vpods` sets of vpods.
     """
     from extender.operate import lint as linter
     from extender.operate.document import DocumentError, read
@@ -124,6 +128,76 @@ def lint_pool(
     raise typer.Exit(1 if to_mend(findings) else 0)
 
 
+def lint_vpods(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Waggle's own configuration (waggle.yaml), with its sets.")
+    ] = None,
+    objects: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="StatefulSets, VPodSets, VPods and more, as YAML or JSON; - for standard input."
+        ),
+    ] = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Read the objects from the API server, and check Waggle's rights.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="CODE", help="Leave out a rule, WL826 say; again for several.")
+    ] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="List all rules, as Markdown.")] = False,
+) -> None:
+    """Find misconfigured sets of vpods: what will happen, and what to do about it. It changes nothing.
+
+    Checks the sets of FILE, and the VPodSets and VPods among the objects of `--objects` or `--cluster`; without these
+    options only FILE. Run `--cluster` with Waggle's own credentials, because it also checks their rights.
+
+    Exit status: 0 no errors or warnings; 1 errors or warnings; 2 a file, or the API server, cannot be read.
+    """
+    from extender.kube.client.api import ApiError
+    from extender.operate import lint_sets
+    from extender.operate.scene import SceneError
+    from extender.operate.scene_rules import to_mend
+    from extender.operate.set_rules import SETS
+
+    if rules:
+        say(SETS.as_markdown(), nl=False)
+        return
+    if config is None and objects is None and not cluster:
+        raise typer.BadParameter("name Waggle's configuration, or use --objects or --cluster", param_hint="FILE")
+    settings = settings_of(config)
+    try:
+        scene = _set_scene(settings, objects) if not cluster else _sets_of_cluster(settings)
+    except (SceneError, ApiError, OSError, ValueError) as error:
+        raise refuse(error) from error
+    findings = lint_sets.lint(scene, ignore=_codes(ignore or [], SETS.rules))
+    say(lint_sets.as_json(scene, findings) if as_json else lint_sets.as_text(scene, findings))
+    raise typer.Exit(1 if to_mend(findings) else 0)
+
+
+def _set_scene(settings: Settings | None, objects: Path | None) -> SetScene:
+    from extender.operate.set_scene import SetScene, configured, from_text
+
+    if objects is None:
+        return SetScene(configured(settings), settings)
+    return from_text(_some_text(objects), settings)
+
+
+def _sets_of_cluster(settings: Settings | None) -> SetScene:
+    from extender.kube.client.kubeconfig import connect
+    from extender.operate import lint_sets
+    from extender.operate.set_scene import from_cluster
+    from extender.settings import ClusterSettings
+
+    api = connect(settings.cluster if settings else ClusterSettings())
+    try:
+        scene = from_cluster(api, settings)
+        scene.missing_rights = lint_sets.missing_rights(api, scene)
+    finally:
+        api.close()
+    return scene
+
+
 def _pool_scene(settings: Settings | None, objects: Path | None, namespaces: list[str]) -> Scene:
     from extender.operate.pool_scene import Scene, configured, from_text
 
@@ -131,11 +205,7 @@ def _pool_scene(settings: Settings | None, objects: Path | None, namespaces: lis
         raise ValueError("--namespace: only with --cluster; the objects of a file say where they are")
     if objects is None:
         return Scene(configured(settings.claims) if settings else [], settings)
-    text = _text(objects)
-    if not text.strip():
-        # The command that should have written it failed. To lint against nothing would accuse every pool.
-        raise ValueError("--objects: the file is empty; `kubectl get ... -o yaml` writes a List, even without items")
-    return from_text(text, settings)
+    return from_text(_some_text(objects), settings)
 
 
 def _from_cluster(settings: Settings | None, namespaces: list[str] | None) -> Scene:
@@ -161,6 +231,14 @@ def settings_of(config: Path | None) -> Settings | None:
         return load(config) if config else None
     except SettingsError as error:
         raise refuse(error) from error
+
+
+def _some_text(objects: Path) -> str:
+    text = _text(objects)
+    if not text.strip():
+        # The command that should have written it failed. To lint against nothing would accuse every pool and set.
+        raise ValueError("--objects: the file is empty; `kubectl get ... -o yaml` writes a List, even without items")
+    return text
 
 
 def _text(file: Path) -> str:
