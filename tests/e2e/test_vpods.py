@@ -24,7 +24,7 @@ MOST_PODS, CAPACITY, VPODS = 50, 10, 12
 def shared(
     plane: ControlPlane, programs: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[VPodCluster]:
-    with vpod_cluster(plane, programs, tmp_path_factory.mktemp("vpods")) as w:
+    with vpod_cluster(plane, programs, tmp_path_factory.mktemp("vpods"), servers=("a",)) as w:
         yield w
 
 
@@ -119,6 +119,26 @@ def test_a_vpod_is_spread_over_the_pods_that_it_wants(w: VPodCluster) -> None:
     w.vpod("y", 6, maxPerPod=2)
     assert set(w.placed("y").values()) == {2}
     w.laws()
+
+
+def test_replicas_that_somebody_else_sets_are_noticed_and_corrected(w: VPodCluster) -> None:
+    """More than are needed are drained and taken away; where fewer were left than are needed, they come again."""
+    w.fleet(replicas=3, capacity=10)
+    for number in range(10):
+        w.vpod(f"v{number}", 3)
+    before = w.rest()
+    noticed = sum(w.counted("waggle_vpods_foreign_scales_total").values())
+    w.kubectl("scale statefulset fleet --replicas=6")
+    eventually(lambda: w.replicas() == 3, lambda: f"{w.replicas()} replicas")
+    assert w.rest() == before
+    w.laws()
+    w.kubectl("scale statefulset fleet --replicas=1")
+    eventually(lambda: w.replicas() == 3, lambda: f"{w.replicas()} replicas")
+    w.rest()
+    assert w.held() == {"fleet-0": 10, "fleet-1": 10, "fleet-2": 10}
+    w.laws("stranded", "lost")
+    assert sum(w.counted("waggle_vpods_foreign_scales_total").values()) == noticed + 2
+    eventually(lambda: w.events("fleet", "ForeignScale"), lambda: str(w.list("Event")))
 
 
 def test_what_is_deleted_makes_room_at_once(w: VPodCluster) -> None:

@@ -36,7 +36,9 @@ WAGGLE = "/apis/waggle.dev/v1alpha1/namespaces/{}/{}"
 MERGE = {"content-type": "application/merge-patch+json"}
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 #: As shipped, but for the patience of a test.
-ELECTION = {"enabled": True, "lease_seconds": 2, "renew_deadline_seconds": 1.5, "retry_seconds": 0.3}
+ELECTION = {"enabled": True, "lease_seconds": 3, "renew_deadline_seconds": 2.4, "retry_seconds": 0.5}
+#: Seconds without a write after which all is at rest: the pause of a server that has something to do is shorter.
+_QUIET = 0.6
 #: Sets that follow at once.
 PROMPT = {"scaleDownSeconds": 0, "unreadySeconds": 1}
 
@@ -54,6 +56,8 @@ class VPodCluster(Hands):
         self.settings = {"enabled": True, "custom_resources": True, **settings}
         self.servers: dict[str, Process] = {}
         self.urls: dict[str, str] = {}
+        #: Those that a test has ended.
+        self._down: set[str] = set()
         self.waggle = httpx.Client(verify=False, timeout=30)
         #: The sets of the test: capacity by name.
         self._sets: dict[str, int] = {}
@@ -93,6 +97,7 @@ class VPodCluster(Hands):
         """Start servers of vpods, where they were before if they were."""
         for name in names:
             self._serve(name)
+            self._down.discard(name)
         for name in names if wait else ():
             eventually(lambda name=name: self._is_ready(name), self.servers[name].last_words)  # type: ignore[misc]
 
@@ -112,6 +117,22 @@ class VPodCluster(Hands):
         command = [sys.executable, "-m", "extender.cli", "serve", "--config", config]
         environment = {"POD_NAME": name}
         self.servers[name] = Process(f"vpods {name}", command, self.home / f"{name}.log", environment=environment)
+
+    def stop(self, *names: str) -> None:
+        """End servers in order."""
+        self._down.update(names)
+        for name in names:
+            self.servers[name].stop()
+
+    def kill(self, *names: str) -> None:
+        """End servers as a machine that loses power does."""
+        self._down.update(names)
+        for name in names:
+            self.servers[name].kill()
+
+    def serve_again(self) -> None:
+        """Start all servers that a test has ended."""
+        self.serve(*sorted(self._down))
 
     def _is_ready(self, name: str) -> bool:
         self.servers[name].check()
@@ -244,23 +265,22 @@ class VPodCluster(Hands):
 
     def all_placed(self, *, seconds: float = 40) -> dict[str, dict[str, int]]:
         """Wait until all vpods have what they want; their placements."""
-
-        def waiting() -> list[Object]:
-            return [found for found in self.vpods().values() if not is_placed(found)]
-
-        eventually(lambda: not waiting(), lambda: f"placed:\n{yaml.safe_dump(waiting()[:3])}", seconds=seconds)
+        end = time.monotonic() + seconds
+        while waiting := [found for found in self.vpods().values() if not is_placed(found)]:
+            assert time.monotonic() < end, f"not placed:\n{yaml.safe_dump(waiting[:3])}"
+            time.sleep(min(0.5, 0.02 * len(waiting)))
         return {name: placements(found) for name, found in self.vpods().items()}
 
     def rest(self, name: str = "fleet", *, seconds: float = 40) -> dict[str, dict[str, int]]:
-        """Wait until all vpods are placed and nothing has been written for a second; their placements."""
+        """Wait until all vpods are placed and nothing has been written for a while; their placements."""
         end = time.monotonic() + seconds
         while True:
             self.all_placed(seconds=max(0.1, end - time.monotonic()))
             before = self.history.now(self.namespace)
-            time.sleep(1)
+            time.sleep(_QUIET)
             self.history.now(self.namespace)
             if not self.history.versions(self.namespace, name, since=before):
-                return self.all_placed(seconds=1)
+                return self.all_placed(seconds=0)
             assert time.monotonic() < end, self.history.story(self.namespace, name)
 
     def held(self, name: str = "fleet") -> dict[str, int]:
@@ -286,9 +306,10 @@ class VPodCluster(Hands):
 
     # -- what must have held, and the end ---------------------------------------------------------------------------
 
-    def moves(self, name: str = "fleet", *, since: int = 0) -> int:
-        """How many vreplicas have moved."""
-        self.history.now(self.namespace)
+    def moves(self, name: str = "fleet", *, since: int = 0, now: bool = True) -> int:
+        """How many vreplicas have moved; not `now`: as far as that is known already."""
+        if now:
+            self.history.now(self.namespace)
         return self.history.moves(self.namespace, name, since=since)
 
     def laws(self, *broken: str) -> None:
@@ -304,7 +325,8 @@ class VPodCluster(Hands):
                 assert law in broken or not moments, f"{law}: {moments}\n{self.history.story(self.namespace, name)}"
 
     def check(self) -> None:
-        for process in (self._scheduler, *self.servers.values()):
+        """Raises ProcessError if a process has ended by itself."""
+        for process in (self._scheduler, *(self.servers[name] for name in self.servers.keys() - self._down)):
             process.check()
 
     def clear(self) -> None:
