@@ -17,10 +17,12 @@ from extender.vpods.records import HostNode, HostPod, ObjectKey, Reason, SetSett
 from extender.vpods.state import Tracked
 
 
-class VPodCopy(msgspec.Struct, frozen=True, kw_only=True):
+class VPodCopy(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A vpod at one moment."""
 
     record: VPodRecord
+    #: Its key, as a text.
+    name: str
     #: Where its vreplicas are, as its status says, and where they are meant to be: by ordinal.
     committed: Counts = {}
     placed: Counts = {}
@@ -32,10 +34,6 @@ class VPodCopy(msgspec.Struct, frozen=True, kw_only=True):
     waits_since: float | None = None
     #: Whether it is in the set. A vpod that the set does not admit is not.
     is_admitted: bool = True
-
-    @property
-    def name(self) -> str:
-        return str(self.record.key)
 
     @property
     def wanted(self) -> int:
@@ -115,7 +113,6 @@ def _copied(
     state = hosted.state
     proven, rests_until = hosted.rested()
     known, waiting = state.vpods, hosted.waiting
-    named = ((str(tracked.record.key), tracked) for tracked in vpods)
     return SetCopy(
         key=key,
         now=now,
@@ -130,7 +127,7 @@ def _copied(
         rests_until=rests_until,
         zones=dict(state.zones),
         held=dict(state.held),
-        vpods=tuple(_vpod(tracked, known.get(name), waiting.get(name)) for name, tracked in named),
+        vpods=tuple(_vpod(each, known.get(each.name), waiting.get(each.name)) for each in vpods),
         moves_open=hosted.moves_open,
         draining=hosted.draining,
         low_since=hosted.low_since,
@@ -142,6 +139,7 @@ def _copied(
 def _vpod(tracked: Tracked, state: VPodState | None, since: float | None) -> VPodCopy:
     return VPodCopy(
         record=tracked.record,
+        name=tracked.name,
         committed=state.committed if state else {},
         placed=state.placed if state else {},
         is_writing=tracked.hold is not None,

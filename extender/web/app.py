@@ -81,7 +81,7 @@ def create_app(
         if comparer is not None:
             app.include_router(diff_routes(comparer), dependencies=guards)
     algorithm = settings.algorithm.name if runtime is not None else ""
-    app.include_router(ui_routes(runtime, algorithm, pages, claims), dependencies=guards)
+    app.include_router(ui_routes(runtime, algorithm, pages, claims, vpods), dependencies=guards)
     if claims is not None:
         from extender.web.claims.callers import Callers  # noqa: PLC0415 - others start without it
         from extender.web.claims.handlers import ClaimHandlers  # noqa: PLC0415

@@ -34,6 +34,7 @@ from extender.web.ui.waiting import PENDING, waiting_pieces
 
 if TYPE_CHECKING:
     from extender.server.claims.service import ClaimService
+    from extender.server.vpods.service import VPodService
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -134,12 +135,18 @@ class GroupPageBody(_PageBody):
     items: list[GroupRowBody]
 
 
-def ui_routes(runtime: Runtime | None, algorithm: str, pool: Pool, claims: ClaimService | None = None) -> APIRouter:
+def ui_routes(
+    runtime: Runtime | None,
+    algorithm: str,
+    pool: Pool,
+    claims: ClaimService | None = None,
+    vpods: VPodService | None = None,
+) -> APIRouter:
     """The routes. `algorithm` is its configured name. The map is computed in `pool`. Without a runtime the page shows
-    the pools of `claims`, and nothing else."""
+    the pools of `claims`, the sets of `vpods`, and nothing else."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
     served = _files()
-    increments = Increments(_Reader(runtime, algorithm, claims).pieces)
+    increments = Increments(_Reader(runtime, algorithm, claims, vpods).pieces)
 
     @router.get("/ui", summary="The cluster, or its pools, as a picture, for a browser", response_class=Response)
     async def page(request: Request) -> Response:
@@ -190,23 +197,33 @@ def _data(request: Request, body: bytes) -> Response:
 
 class _Reader:
     """Reads everything that is drawn, in pieces: a head, the last hour, preemptions, the cells or the nodes, the
-    waiting pods, and the pools of claims."""
+    waiting pods, the pools of claims, and the sets of vpods."""
 
-    def __init__(self, runtime: Runtime | None, algorithm: str, claims: ClaimService | None) -> None:
-        self._runtime, self._algorithm, self._claims = runtime, algorithm, claims
+    def __init__(
+        self, runtime: Runtime | None, algorithm: str, claims: ClaimService | None, vpods: VPodService | None
+    ) -> None:
+        self._runtime, self._algorithm, self._claims, self._vpods = runtime, algorithm, claims, vpods
         self._nodes = NodePieces()
         self._has_cells = True
 
     def pieces(self) -> list[bytes]:
-        pools: list[bytes] = []
+        if self._runtime is not None:
+            return [*self._cluster(self._runtime), *self._others()]
+        served = self._claims or self._vpods
+        assert served is not None
+        return [_head("", served.readiness(), 0.0), *self._others()]
+
+    def _others(self) -> list[bytes]:
+        pieces: list[bytes] = []
         if self._claims is not None:
             from extender.web.ui.pools import pool_pieces  # noqa: PLC0415 - others start without it
 
-            pools = list(pool_pieces(self._claims))
-        if self._runtime is not None:
-            return [*self._cluster(self._runtime), *pools]
-        assert self._claims is not None
-        return [_head("", self._claims.readiness(), 0.0), *pools]
+            pieces += pool_pieces(self._claims)
+        if self._vpods is not None:
+            from extender.web.ui.vpods import vpod_pieces  # noqa: PLC0415 - others start without it
+
+            pieces += vpod_pieces(self._vpods.runtime)
+        return pieces
 
     def _cluster(self, runtime: Runtime) -> list[bytes]:
         model = runtime.model
@@ -228,7 +245,7 @@ class _Reader:
 
 
 def _head(algorithm: str, found: Readiness, silent: float) -> bytes:
-    """`algorithm` is "" where there is none: then there is no cluster to show, but only pools."""
+    """`algorithm` is "" where there is none: then there is no cluster to show, but only pools and sets of vpods."""
     head = {"algorithm": algorithm, "ready": found.ready, "detail": found.detail, "silent": int(silent)}
     return msgspec.json.encode(head)
 

@@ -20,10 +20,11 @@ import { Selection, tipOf } from "./selection.js";
 import { Status } from "./status.js";
 import { TenantList } from "./tenants.js";
 import { showTip } from "./tip.js";
+import { VPods } from "./vpods.js";
 import { WaitingList } from "./waiting.js";
 import { World, addressOf, machineOf } from "./world.js";
 
-const VIEWS = ["map", "groups", "pods", "preemptions", "pools"];
+const VIEWS = ["map", "groups", "pods", "preemptions", "pools", "vpods"];
 const LISTS = ["tenants", "owners", "waiting"];
 const TENANT = "Virtual cluster";
 
@@ -45,6 +46,7 @@ const overview = new Overview(world);
 const tables = [podTable(byId("view-pods"), TENANT), groupTable(byId("view-groups"), world, TENANT)];
 const preemptions = new Preemptions(world);
 const pools = new Pools(world);
+const vpods = new VPods(world, paint);
 const detail = new Detail({ world, onGroup: (group) => set({ view: "", pod: "", group, cell: "" }, true) });
 const input = new Input(map, { onPoint: pointCell, onSelect: (cell) => chooseCell(cell), onCursor: sayCursor });
 const feed = new Feed({ onPieces: takePieces, onState: showState });
@@ -65,6 +67,7 @@ function takePieces(pieces) {
   selection.update();
   preemptions.update();
   pools.update();
+  vpods.update();
   for (const each of [...tables, detail]) each.changed();
   showEmpty();
   looks += 1;
@@ -122,12 +125,14 @@ function apply() {
   focusOn(get("only"));
 }
 
-// A server that serves claims only has no cluster to show, and one without claims no pools.
+// A server that serves claims or vpods only has no cluster to show; one without claims has no pools, one without vpods
+// no sets.
 function viewsThere() {
   const isAlone = looks > 0 || feed.pieces.length ? !world.algorithm : false;
   byId("search").hidden = isAlone;
-  if (isAlone) return ["pools"];
-  return VIEWS.filter((view) => view !== "pools" || world.poolTotals);
+  const others = ["pools", "vpods"].filter((view) => (view === "pools" ? world.poolTotals : world.vpodTotals));
+  if (isAlone) return others.length ? others : ["pools"];
+  return [...VIEWS.filter((view) => view !== "pools" && view !== "vpods"), ...others];
 }
 
 const looksAtSomething = () => world.forests.length > 0 && map.w > 0;
@@ -275,6 +280,7 @@ addEventListener("keydown", (event) => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   paint.read();
   repaint();
+  vpods.redraw();
 });
 addEventListener("resize", () => world.algorithm && tenants.update(map)); // before the first data there is nothing to lay out
 

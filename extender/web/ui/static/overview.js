@@ -14,7 +14,7 @@ export class Overview {
 
   // `resource` is the one that the map shows, where it shows nodes.
   update(resource) {
-    const tiles = this.world.algorithm ? [...(this.world.isNodes ? this.nodes(resource) : this.cells()), ...this.pods()] : this.pools();
+    const tiles = this.world.algorithm ? [...(this.world.isNodes ? this.nodes(resource) : this.cells()), ...this.pods()] : [...this.pools(), ...this.vpods()];
     keyed(this.root, tiles, ({ key }) => key, () => new Tile());
   }
 
@@ -51,11 +51,21 @@ export class Overview {
 
   // Where there is no cluster to show.
   pools() {
-    const [idle, claimed, coming, waiting] = this.world.poolTotals || [0, 0, 0, 0];
+    if (!this.world.poolTotals) return [];
+    const [idle, claimed, coming, waiting] = this.world.poolTotals;
     return [
       { key: "idle", name: "pods idle", value: idle, note: coming ? `${number(coming)} not ready yet` : "" },
       { key: "claimed", name: "pods claimed", value: claimed },
       { key: "pending", name: "requests waiting", value: waiting },
+    ];
+  }
+
+  vpods() {
+    if (!this.world.vpodTotals) return [];
+    const [placed, pending, free] = this.world.vpodTotals;
+    return [
+      { key: "placed", name: "vreplicas placed", value: placed, note: pending ? `${number(pending)} pending` : "", bad: pending },
+      { key: "free", name: "vreplicas free", value: free },
     ];
   }
 

@@ -17,15 +17,18 @@ export class World {
   }
 
   clear() {
-    Object.assign(this, { kinds: [], algorithm: "", waitingGroups: 0, waitingPods: 0, assumed: 0, isNodes: false, resources: [], history: [], preemptions: [], pools: [], poolTotals: null, poolCount: 0, poolsUnknown: 0, owners: new Map() });
+    Object.assign(this, { kinds: [], algorithm: "", waitingGroups: 0, waitingPods: 0, assumed: 0, isNodes: false, resources: [], history: [], preemptions: [], pools: [], poolTotals: null, poolCount: 0, poolsUnknown: 0, vpodSets: [], vpodTotals: null, vpodSetCount: 0, owners: new Map() });
   }
 
   // True if there is other hardware than before.
   update(pieces) {
     this.clear();
     const named = (key) => pieces.filter((piece) => key in piece);
-    Object.assign(this, pieces[0], ...named("waitingGroups"), ...named("history"), ...named("assumed"), ...named("preemptions"), ...named("poolCount"));
+    Object.assign(this, pieces[0], ...named("waitingGroups"), ...named("history"), ...named("assumed"), ...named("preemptions"), ...named("poolCount"), ...named("vpodSetCount"));
     this.pools = named("pool").map((piece) => piece.pool);
+    this.vpodSets = named("vpodSet").map(({ vpodSet }) => ({ ...vpodSet, key: `${vpodSet.namespace}/${vpodSet.name}`, rows: [] }));
+    const sets = new Map(this.vpodSets.map((set) => [set.key, set]));
+    for (const { vpodRows, of } of named("vpodRows")) sets.get(of)?.rows.push(...vpodRows);
     this.waiting = named("waiting").flatMap((piece) => piece.waiting);
     this.isNodes = !pieces.some((piece) => "chains" in piece);
     const changed = this.isNodes ? this.takeNodes(named("nodes").flatMap((piece) => piece.nodes)) : this.takeCells(pieces, named);
