@@ -123,7 +123,7 @@ class Deciding:
         """Write a placement, and keep its room until that is seen."""
         counts, reason, message = {o: n for o, n in placement.counts.items() if n}, Reason.PLACED, ""
         if placement.left:
-            since = hosted.waiting.setdefault(tracked.name, self._state.now)
+            since = hosted.waiting.setdefault(tracked.name, self._waits_since(hosted, tracked))
             reason = Reason.NOT_ENOUGH_ROOM
             message = f"{placement.left} of {vpod.wanted} vreplicas find no room on the pods of {key}"
             if self._gives_back(key, hosted, since):
@@ -145,6 +145,12 @@ class Deciding:
         placements = write_placements(counts, hosted.settings.workload)
         if not self._writing.write(tracked, placements, reason, message, counts=counts, moves=placement.moves):
             hosted.state.reserve(tracked.name, None)
+
+    def _waits_since(self, hosted: HostedSet, tracked: Tracked) -> float:
+        """When a vpod began to lack room. If it has given back its part, a server that starts tries that no more."""
+        record = tracked.record
+        was_here = record.reason == Reason.NOT_ENOUGH_ROOM and not record.placements
+        return self._state.now - (hosted.settings.partial_seconds or 0.0 if was_here else 0.0)
 
     def _gives_back(self, key: ObjectKey, hosted: HostedSet, since: float) -> bool:
         """Whether a vpod that lacks room since then keeps no part. If not yet, it is looked at again in time."""

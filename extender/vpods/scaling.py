@@ -11,6 +11,9 @@ from extender.vpods.records import ObjectKey, Workload
 from extender.vpods.sets import HostedSet
 from extender.vpods.state import EngineState, backed_off
 
+#: How often the time between two drains that find no room is doubled.
+MOST_DOUBLINGS = 6
+
 
 class Scaling:
     """See the module."""
@@ -40,6 +43,7 @@ class Scaling:
 
     def _grow(self, key: ObjectKey, hosted: HostedSet, target: int) -> None:
         hosted.low_since = None
+        hosted.drain_failures = 0
         if hosted.draining is not None:
             self._stop(key, hosted, "more is wanted")
         if target == hosted.replicas:
@@ -53,13 +57,17 @@ class Scaling:
         state = self._state
         if hosted.low_since is None:
             hosted.low_since = state.now
-        begins = hosted.low_since + hosted.settings.scale_down_seconds
+        # A drain that found no room is tried again, less and less often.
+        begins = hosted.low_since + hosted.settings.scale_down_seconds * 2 ** min(hosted.drain_failures, MOST_DOUBLINGS)
         if state.now < begins:
             state.scales.set(key, begins)
             return
         if hosted.draining is None or hosted.draining < target:
-            names = f"{hosted.settings.workload}-{target} to {hosted.settings.workload}-{hosted.replicas - 1}"
-            state.notice_set(key, NoticeReason.DRAINING, f"{names} are emptied: {target} replicas are enough")
+            if not hosted.fits_below(target):
+                return
+            if not hosted.drain_failures:
+                names = f"{hosted.settings.workload}-{target} to {hosted.settings.workload}-{hosted.replicas - 1}"
+                state.notice_set(key, NoticeReason.DRAINING, f"{names} are emptied: {target} replicas are enough")
             self._reopen(key, hosted, target)
         if hosted.draining is not None and hosted.is_empty_from(hosted.draining):
             self._order(key, hosted, hosted.draining)
@@ -69,9 +77,11 @@ class Scaling:
         hosted = self._state.sets[key]
         hosted.low_since = self._state.now
         self._stop(key, hosted, "what is on the last pods fits nowhere else")
+        hosted.drain_failures += 1
 
     def _stop(self, key: ObjectKey, hosted: HostedSet, why: str) -> None:
-        self._state.notice_set(key, NoticeReason.DRAIN_STOPPED, why)
+        if not hosted.drain_failures:
+            self._state.notice_set(key, NoticeReason.DRAIN_STOPPED, why)
         self._reopen(key, hosted, None)
 
     def _reopen(self, key: ObjectKey, hosted: HostedSet, draining: int | None) -> None:
@@ -154,7 +164,7 @@ class Scaling:
     def _happened(self, key: ObjectKey, known: Workload, seen: Workload) -> None:
         """What this server ordered has happened."""
         state, hosted = self._state, self._state.sets[key]
-        hosted.scale_failures = 0
+        hosted.scale_failures = hosted.drain_failures = 0
         if seen.replicas > known.replicas:
             hosted.grows_after = state.now + hosted.settings.scale_up_seconds
         wanted = hosted.state.total_wanted

@@ -50,6 +50,8 @@ class HostedSet:
         #: Replicas to which the set is being drained, None if it is not; since when so few are enough.
         self.draining: int | None = None
         self.low_since: float | None = None
+        #: Drains that found no room, one after the other.
+        self.drain_failures = 0
         #: Distinct pods that vpods need, by how many need so many.
         self.spreads: Counter[int] = Counter()
         #: When the replicas may be written again after a failure, how often that failed, and whether the same write is
@@ -67,6 +69,7 @@ class HostedSet:
     def inherit(self, old: HostedSet) -> None:
         """Go on where the same set was before its settings changed."""
         self.draining, self.low_since, self.grows_after = old.draining, old.low_since, old.grows_after
+        self.drain_failures = old.drain_failures
         self.scale_after, self.scale_failures, self.must_repeat = old.scale_after, old.scale_failures, old.must_repeat
         self.waiting = dict(old.waiting)
         self.policy_failures = old.policy_failures
@@ -138,6 +141,11 @@ class HostedSet:
     def free(self) -> int:
         """How many more vreplicas the usable pods can take."""
         return sum(max(0, self.state.room(o)) for o in self.state.usable if o not in self.state.resting)
+
+    def fits_below(self, ordinal: int) -> bool:
+        """Whether usable pods below this ordinal can hold as much as all pods do."""
+        pods = sum(1 for each in self.state.usable if each < ordinal)
+        return sum(self.state.held.values()) <= pods * self.settings.capacity
 
     def is_empty_from(self, ordinal: int) -> bool:
         """Whether no vreplica is, or is going to be, on pods from this ordinal on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import TypeAlias
 
 import msgspec
@@ -152,12 +153,14 @@ class EngineState:
     def room_made(self, key: ObjectKey) -> None:
         """Look again at the vpod that has lacked room for longest, and at those that lack room only to be even.
 
-        Once the first one has all, the next one follows.
+        Once the first one has all, the next one follows. Where vpods give back what is no whole, the first one may take
+        nothing, so all are looked at.
         """
         hosted = self.sets[key]
         self.touched[key] = None
         if (hosted.waiting or hosted.cramped) and hosted.free():
-            hosted.dirty.update(dict.fromkeys([*hosted.waiting][:1]))
+            first = 1 if hosted.settings.partial_seconds is None else len(hosted.waiting)
+            hosted.dirty.update(dict.fromkeys(islice(hosted.waiting, first)))
             hosted.dirty.update(hosted.cramped)
 
     def has_work(self) -> bool:

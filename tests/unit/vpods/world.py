@@ -12,6 +12,9 @@ from typing import Any
 
 import msgspec
 
+from algorithm.placements import balanced, registry
+from algorithm.placements.model import SetState, VPodState
+from algorithm.placements.policy import Policy, checked
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.core.scale import ScaleWorkload, WorkloadScaled
 from extender.vpods.engine import VPodEngine
@@ -30,12 +33,26 @@ from extender.vpods.events import (
 )
 from extender.vpods.names import pod_name
 from extender.vpods.notices import Notice
-from extender.vpods.records import HostNode, HostPod, ObjectKey, SetSettings, VPodKey, VPodRecord, Workload
+from extender.vpods.records import (
+    VPOD_OBJECTS,
+    HostNode,
+    HostPod,
+    ObjectKey,
+    SetSettings,
+    VPodKey,
+    VPodRecord,
+    VPodSource,
+    Workload,
+)
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
 from extender.vpods.writes.read import ReadVPod, VPodRead
+from tests.unit.vpods.promises import check_write
 
 SET = ObjectKey("ns", "fleet")
 SS = ObjectKey("ns", "ss")
+#: A resource of somebody else, and the names of its objects.
+OTHERS = VPodSource(name="others", group="example.com", version="v1", resource="things", set=SET)
+FOREIGN = frozenset("xyz")
 
 
 def key(name: str, namespace: str = "ns", source: str = "") -> VPodKey:
@@ -77,8 +94,12 @@ class World:
         #: Writes of placements that have arrived, and how many vreplicas each moved.
         self.moves = 0
         self.replicas: list[int] = []
+        #: What pods may hold at most that hold too much, by name.
+        self.over: dict[str, int] = {}
         self.epoch = epoch
-        self.engine = VPodEngine(epoch=epoch)
+        #: What the policy "mine" does wrong: nothing, "raises", or "lies".
+        self.policy_fault = ""
+        self.engine = self.new_engine()
         self.control()
         self.watch.clear()
         self.start(leads=leads)
@@ -89,9 +110,30 @@ class World:
 
     # -- the engine
 
+    def new_engine(self) -> VPodEngine:
+        return VPodEngine(epoch=self.epoch, policies=self.make_policy)
+
+    def make_policy(self, name: str, settings: Any) -> Policy:
+        return checked(self.place_mine) if name == "mine" else registry.create(name, settings)
+
+    def place_mine(self, vpod: VPodState, state: SetState) -> Any:
+        """A policy that somebody else wrote."""
+        if self.policy_fault == "raises":
+            raise KeyError("mine")
+        counts = balanced.place(vpod, state).counts
+        return {ordinal: number + 1 for ordinal, number in counts.items()} if self.policy_fault == "lies" else counts
+
+    def configure(self, **settings: Any) -> None:
+        """Change settings of the set. What a smaller capacity makes too much may be so for a while."""
+        held = max(self.settings.capacity, max(self.over.values(), default=0))
+        self.settings = msgspec.structs.replace(self.settings, **settings)
+        if self.settings.capacity < held:
+            self.over = {pod_name("ss", ordinal): held for ordinal in range(100)}
+        self.tell(SetsConfigured((self.settings,)))
+
     def start(self, *, leads: bool = True) -> None:
         """A server starts, with nothing but what the API server lists."""
-        self.engine = VPodEngine(epoch=self.epoch)
+        self.engine = self.new_engine()
         self.sent.clear()
         self.watch.clear()
         for node in self.nodes.values():
@@ -114,6 +156,8 @@ class World:
                 self.notices.append(command)
             else:
                 self.sent.append(Sent(command))
+            if isinstance(command, WritePlacements):
+                check_write(self.engine, command)
         self.engine.validate()
         self.check_capacity()
 
@@ -128,9 +172,6 @@ class World:
             if number > max(self.settings.capacity, self.over.get(name, 0))
         }
         assert not over, f"more than {self.settings.capacity}: {over}; the last: {self.log[-20:]}"
-
-    #: What pods hold too much from the beginning.
-    over: dict[str, int] = {}  # noqa: RUF012
 
     def pass_time(self, seconds: float) -> None:
         end = self.now + seconds
@@ -165,16 +206,16 @@ class World:
             return Outcome(OutcomeKind.LOST)
         before, after = dict(found.placements), dict(command.placements)
         self.moves += sum(max(0, number - after.get(name, 0)) for name, number in before.items())
-        self.put(
-            msgspec.structs.replace(
-                found,
-                placements=command.placements,
+        written = msgspec.structs.replace(found, placements=command.placements)
+        if found.source.has_conditions:
+            written = msgspec.structs.replace(
+                written,
                 reason=command.reason,
                 condition=command.condition,
                 since=command.since,
                 observed=command.generation,
             )
-        )
+        self.put(written)
         self.check_capacity()
         return Outcome(OutcomeKind.DONE, resource_version=self.vpods[command.key].version)
 
@@ -227,13 +268,15 @@ class World:
 
     def want(self, name: str, wanted: int, **fields: Any) -> VPodRecord:
         """Create a vpod, or change what it wants."""
-        found = self.vpods.get(key(name))
+        its = key(name, source=OTHERS.name if name in FOREIGN else "")
+        found = self.vpods.get(its)
         if found is None:
-            found = VPodRecord(key=key(name), uid=f"{name}-{self.version}", version="", set=SET, wanted=wanted)
+            source = OTHERS if its.source else VPOD_OBJECTS
+            found = VPodRecord(key=its, uid=f"{name}-{self.version}", version="", set=SET, wanted=wanted, source=source)
         return self.put(msgspec.structs.replace(found, wanted=wanted, **fields))
 
     def delete(self, name: str) -> None:
-        record = self.vpods.pop(key(name))
+        record = self.vpods.pop(key(name, source=OTHERS.name if name in FOREIGN else ""))
         self.watch.append(VPodGone(record.key, record.uid))
 
     def placed(self, name: str) -> dict[str, int]:
