@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +121,14 @@ def test_a_process_may_serve_one_thing_only(section: str) -> None:
 def test_a_process_that_would_serve_nothing_is_refused(more: Object) -> None:
     with pytest.raises(ValueError, match="this process would serve nothing"):
         Settings.model_validate({"extender": {"enabled": False}, **more})
+
+
+@pytest.mark.parametrize("page", ["configuration.md", "moving-from-knative.md"])
+def test_the_configurations_of_the_documentation_are_accepted(page: str, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
+    blocks = [textwrap.dedent(each) for each in re.findall(r"^ *```yaml\n(.*?)^ *```", text, re.M | re.S)]
+    (found,) = (each for each in blocks if "vpods:" in each)
+    path = tmp_path / "waggle.yaml"
+    path.write_text(found, encoding="utf-8")
+    served = load(path).vpods
+    assert {each.set for each in served.resources} == {each.full_name for each in served.sets}

@@ -54,7 +54,8 @@ def status(w: VPodWorld, name: str) -> Object:
 
 
 def placements(w: VPodWorld, name: str) -> list[tuple[str, int]]:
-    return [(each["podName"], each["vreplicas"]) for each in status(w, name).get("placements", ())]
+    found = status(w, name).get("placements", ())
+    return [(each["podName"], each["vreplicas"]) for each in found if isinstance(each, dict)]
 
 
 def placed(w: VPodWorld, name: str, number: int) -> list[tuple[str, int]]:
@@ -65,7 +66,7 @@ def placed(w: VPodWorld, name: str, number: int) -> list[tuple[str, int]]:
 
 
 def test_a_consumer_group_is_placed_and_the_rest_of_its_status_stays() -> None:
-    with kafka(replicas=3) as w:
+    with kafka(replicas=3, min_replicas=3) as w:
         add(w, "orders", 6)
         assert placed(w, "orders", 6) == [("fleet-0", 2), ("fleet-1", 2), ("fleet-2", 2)]
         before = consumer_group("orders")["status"]
@@ -84,7 +85,7 @@ def test_it_is_scaled_as_keda_does_by_steps_of_one_and_stays_even() -> None:
 
 
 def test_one_for_another_kind_is_left_alone_and_followed_when_its_kind_changes() -> None:
-    with kafka(replicas=2) as w:
+    with kafka(replicas=2, min_replicas=2) as w:
         add(w, "trigger", 2, kind="trigger")
         add(w, "orders", 2)
         placed(w, "orders", 2)
@@ -104,7 +105,7 @@ def test_a_pod_with_knatives_annotation_takes_nothing_and_what_it_has_moves() ->
 
 
 def test_placements_of_somebody_else_are_corrected_and_a_bad_number_stops_nobody() -> None:
-    with kafka(replicas=2) as w:
+    with kafka(replicas=2, min_replicas=2) as w:
         odd = [
             {"podName": "kafka-other-7", "vreplicas": 3},
             {"podName": "fleet-0", "vreplicas": 1},
@@ -133,3 +134,21 @@ def test_another_leader_moves_nothing() -> None:
         w.resting()
         assert {name: placements(w, name) for name in before} == before
         assert w.cluster.revision == revision
+
+
+PILED = [{"podName": f"fleet-{ordinal}", "vreplicas": number} for ordinal, number in enumerate((8, 1, 1))]
+
+
+def test_what_knatives_scheduler_has_placed_stays_under_its_policy() -> None:
+    with kafka(replicas=3, min_replicas=3, policy="head", serve=False) as w:
+        add(w, "orders", 10, placements=PILED)
+        w.serve()
+        w.resting()
+        assert placements(w, "orders") == [("fleet-0", 8), ("fleet-1", 1), ("fleet-2", 1)]
+
+
+def test_and_is_evened_out_by_balanced() -> None:
+    with kafka(replicas=3, min_replicas=3, serve=False) as w:
+        add(w, "orders", 10, placements=PILED)
+        w.serve()
+        eventually(lambda: sorted((count for _, count in placements(w, "orders")), reverse=True) == [4, 3, 3])
