@@ -1,4 +1,4 @@
-"""Every pair of operation and fault, one after the other, in three arenas: pods, leader election, claims."""
+"""Every pair of operation and fault, one after the other, in four arenas: pods, leader election, claims, vpods."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from functools import partial
 from tests.faults.arena import Arena, arena
 from tests.faults.claim_arena import ClaimArena, claim_arena
 from tests.faults.table import Pair, pairs
+from tests.faults.vpod_arena import VPodArena, vpod_arena
 
 _ELECTION = ("elector", "leadership", "labeler")
-_ARENAS: dict[str, Callable[[int], AbstractContextManager[Arena | ClaimArena]]] = {
+_ARENAS: dict[str, Callable[[int], AbstractContextManager[Arena | ClaimArena | VPodArena]]] = {
     "pods": partial(arena, elected=False),
     "election": partial(arena, elected=True),
     "claims": claim_arena,
+    "vpods": vpod_arena,
 }
 
 
 def arena_name(pair: Pair) -> str:
     """The arena in which a pair is tried."""
     by = pair.operation.by
-    return "claims" if by == "claims" else "election" if by in _ELECTION else "pods"
+    return by if by in ("claims", "vpods") else "election" if by in _ELECTION else "pods"
 
 
 def _ignore(_pair: Pair) -> None:

@@ -12,11 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2] / "extender"
 #: Not the server: what it is tried with, and commands, which tell a person what failed. Not the API server: who calls
-#: us. And the client itself, whose calls of its own methods are no further ones. The engine of vpods has no server yet
-#: that would send what it asks for.
+#: us. And the client itself, whose calls of its own methods are no further ones.
 OTHERS = (
-    "vpods/",
-    "server/vpods/",
     "embedded/",
     "demo/",
     "operate/",
@@ -38,6 +35,9 @@ _MAKERS = ("Request", "post_request", "patch_request", "annotation_request")
 #: What is written to Pool and Claim objects, and the read that follows a write that did not end well.
 OBJECTS = ("pool status", "claim status", "claim finalizer", "read claim")
 
+#: What is written for vpods, and the read that follows a write that no watch has shown.
+VPODS = ("write placements", "write placed", "read vpod", "scale set", "vpodset status")
+
 #: What committers send.
 COMMITTED = (
     *("bind", "read pod", "evict", "mark preemption"),
@@ -53,16 +53,19 @@ COMMITTED = (
         "mark surplus",
     ),
     *OBJECTS,
+    *VPODS,
 )
 
 SITES: dict[str, tuple[str, ...]] = {
     "kube/informers/reflector.py Reflector._get": (
         *("list nodes", "list pods", "list pool pods", "list workload"),
         *("list pools", "list claims"),
+        *("list vpods", "list vpodsets", "list host pods", "list stateful sets", "list placed"),
     ),
     "kube/informers/reflector.py Reflector._watch": (
         *("watch nodes", "watch pods", "watch pool pods", "watch workload"),
         *("watch pools", "watch claims"),
+        *("watch vpods", "watch vpodsets", "watch host pods", "watch stateful sets", "watch placed"),
     ),
     "kube/writes/fenced.py FencedApi.exchange": (
         *COMMITTED,
@@ -73,7 +76,11 @@ SITES: dict[str, tuple[str, ...]] = {
     "kube/writes/multiplexer.py HttpMultiplexer.send": COMMITTED,
     "kube/writes/best_effort.py BestEffortWriter._request": ("nudge", "event", "count event"),
     "core/requests.py post_request": ("bind", "evict", "event"),
-    "core/requests.py patch_request": ("mark preemption", "nudge", "count event", "scale workload", *OBJECTS[:3]),
+    "core/requests.py patch_request": (
+        *("mark preemption", "nudge", "count event", "scale workload"),
+        *OBJECTS[:3],
+        *(each for each in VPODS if each != "read vpod"),
+    ),
     "core/requests.py annotation_request": ("mark preemption", "nudge"),
     "scheduling/writes/binding.py request": ("bind",),
     "scheduling/writes/pod_read.py request": ("read pod",),
@@ -84,9 +91,12 @@ SITES: dict[str, tuple[str, ...]] = {
     "core/kube_events.py count_event": ("count event",),
     "claims/writes/names.py patch_request": ("take pod", "return pod", "renew pod", "advance pod", "mark surplus"),
     "claims/writes/create.py request": ("create pod",),
-    "core/scale.py request": ("scale workload",),
+    "core/scale.py request": ("scale workload", "scale set"),
     "claims/writes/look.py request": ("look at pod",),
     "claims/writes/give.py request": ("delete pod", "return pod"),
+    "vpods/writes/placements.py request": ("write placements", "write placed"),
+    "vpods/writes/read.py request": ("read vpod",),
+    "server/vpods/set_objects.py _request": ("vpodset status",),
     "server/claims/objects/writes.py _pool_status": ("pool status",),
     "server/claims/objects/writes.py _claim_status": ("claim status",),
     "server/claims/objects/writes.py _finalizer": ("claim finalizer",),

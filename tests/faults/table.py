@@ -18,6 +18,10 @@ POD = r"/namespaces/[^/]+/pods/[^/?]+"
 POOL = "/api/v1/namespaces/[^/]+/pods"
 WORKLOAD = "/apis/apps/v1/namespaces/[^/]+/deployments"
 CUSTOM = "/apis/waggle.dev/v1alpha1"
+HOSTS = r"/api/v1/namespaces/[^/]+/pods\?.*labelSelector=statefulset.*"
+STATEFUL = "/apis/apps/v1/namespaces/[^/]+/statefulsets"
+#: A resource of somebody else that is placed as vpods are.
+PLACED = "/apis/placed[.]test/v1"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/[^/]+/leases"
 
 
@@ -88,6 +92,21 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("claim status", "write", "PATCH", f"{CUSTOM}/namespaces/[^/]+/claims/[^/?]+/status", "claims"),
     Operation("claim finalizer", "write", "PATCH", f"{CUSTOM}/namespaces/[^/]+/claims/[^/?]+", "claims"),
     Operation("read claim", "read", "GET", f"{CUSTOM}/namespaces/[^/]+/claims/[^/?]+", "claims"),
+    Operation("list vpods", "list", "LIST", rf"{CUSTOM}/vpods(\?limit=500.*|\?continue=.*)?", "vpods"),
+    Operation("watch vpods", "watch", "WATCH", rf"{CUSTOM}/vpods\?watch=true&.*", "vpods"),
+    Operation("list vpodsets", "list", "LIST", rf"{CUSTOM}/vpodsets(\?limit=500.*|\?continue=.*)?", "vpods"),
+    Operation("watch vpodsets", "watch", "WATCH", rf"{CUSTOM}/vpodsets\?watch=true&.*", "vpods"),
+    Operation("list host pods", "list", "LIST", HOSTS, "vpods"),
+    Operation("watch host pods", "watch", "WATCH", HOSTS, "vpods"),
+    Operation("list stateful sets", "list", "LIST", rf"{STATEFUL}(\?limit=500.*|\?continue=.*)?", "vpods"),
+    Operation("watch stateful sets", "watch", "WATCH", rf"{STATEFUL}\?watch=true&.*", "vpods"),
+    Operation("list placed", "list", "LIST", rf"{PLACED}/[a-z]+(\?limit=500.*|\?continue=.*)?", "vpods"),
+    Operation("watch placed", "watch", "WATCH", rf"{PLACED}/[a-z]+\?watch=true&.*", "vpods"),
+    Operation("write placements", "write", "PATCH", f"{CUSTOM}/namespaces/[^/]+/vpods/[^/?]+/status", "vpods"),
+    Operation("write placed", "write", "PATCH", f"{PLACED}/namespaces/[^/]+/[a-z]+/[^/?]+/status", "vpods"),
+    Operation("read vpod", "read", "GET", f"{CUSTOM}/namespaces/[^/]+/vpods/[^/?]+", "vpods"),
+    Operation("scale set", "write", "PATCH", f"{STATEFUL}/[^/?]+/scale", "vpods"),
+    Operation("vpodset status", "write", "PATCH", f"{CUSTOM}/namespaces/[^/]+/vpodsets/[^/?]+/status", "vpods"),
 )
 
 
@@ -107,7 +126,7 @@ class Fault:
 SLOW, LATE = 0.1, 1.2
 _SAME = "nothing was to be done: it is the same as 'dropped before'"
 _READS = dict.fromkeys(("list", "read", "watch"), _SAME)
-_LIE = "a pod that is there is never 'not found'; pods that are deleted meanwhile are in the mixtures"
+_LIE = "an object that is there is never 'not found'; pods that are deleted meanwhile are in the mixtures"
 _NO_CONFLICT = dict.fromkeys(("list", "read", "watch"), "what changes nothing is in conflict with nothing")
 _NO_VERSION = dict.fromkeys(("read", "write"), "it names no resourceVersion that could have expired")
 _NO_LIST = dict.fromkeys(("read", "write", "watch"), "it has no pages") | {
@@ -130,6 +149,7 @@ _PODS = dict.fromkeys(
             "scale workload",
             "mark surplus",
         ),
+        *("write placements", "write placed", "read vpod", "scale set"),
     ),
     _LIE,
 )
@@ -208,9 +228,9 @@ def pairs() -> tuple[Pair, ...]:
 
 @cache
 def simulated() -> tuple[Pair, ...]:
-    """The pairs that the simulation of pods tries (`tests.soak`). Claims have a random machine of their own, in
-    tests/unit/claims, with an API server byte by byte."""
-    return tuple(pair for pair in pairs() if pair.operation.by != "claims")
+    """The pairs that the simulation of pods tries (`tests.soak`). Claims and vpods have random machines of their own,
+    in tests/unit/claims and tests/unit/vpods."""
+    return tuple(pair for pair in pairs() if pair.operation.by not in ("claims", "vpods"))
 
 
 @cache

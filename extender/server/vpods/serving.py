@@ -18,6 +18,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -119,13 +120,18 @@ class ServedSets:
 
     def missing(self) -> str:
         """What must be known before anything is decided, and is not; "" if all is."""
-        if not self._nodes.synced.is_set():
-            return f"nodes: {self._nodes.last_error or 'being listed'}"
-        for informer in (*self._sources.all, *((self.informer,) if self.informer is not None else ())):
-            if not (informer.synced.is_set() or is_undefined(informer)):
-                return f"{informer.name}: {informer.last_error or 'being listed'}"
+        if missing := self._not_listed():
+            return missing
         behind = [each for each in self.hosts.all if not (each.synced.is_set() or each.last_error)]
         return f"{behind[0].name}: being listed" if behind else ""
+
+    def _not_listed(self) -> str:
+        """The same for nodes, vpods and sets."""
+        own = (self.informer,) if self.informer is not None else ()
+        for informer in (self._nodes, *self._sources.all, *own):
+            if not (informer.synced.is_set() or is_undefined(informer)):
+                return f"{informer.name}: {informer.last_error or 'being listed'}"
+        return ""
 
     def warning(self) -> str:
         """What is not served although the server is ready; "" if all is."""
@@ -158,24 +164,28 @@ class ServedSets:
 
     def _round(self) -> None:
         """Handle what has come, and what is due."""
-        try:
+        with suppress(queue.Empty):
             task = self._tasks.get(timeout=_LOOK if self._is_synced else _POLL)
+            self._do(task)
+        # An informer hands its first list over before it is synced: what it has shown is handled below, and then known.
+        is_listed = not self._not_listed()
+        with suppress(queue.Empty):
             while True:
-                if task is not None:
-                    task(self._clock())
-                task = self._tasks.get_nowait()
-        except queue.Empty:
-            self._look(self._clock())
+                self._do(self._tasks.get_nowait())
+        if not self._stopped.is_set():
+            self._look(self._clock(), is_listed=is_listed)
 
-    def _look(self, now: float) -> None:
-        if self._stopped.is_set():
-            return
+    def _do(self, task: _Task | None) -> None:
+        if task is not None:
+            task(self._clock())
+
+    def _look(self, now: float, *, is_listed: bool) -> None:
         if self.objects.is_stale and now >= self._next_sets:
             self.all = self.objects.sets()
             self.hosts.watch({each.key.namespace for each in self.all})
             self._next_sets = self._clock() + min(_LONGEST_REST, _REST * (self._clock() - now))
         self._serve()
-        if not self._is_synced and not self.objects.is_stale and not self.missing():
+        if is_listed and not (self._is_synced or self.objects.is_stale or self.missing()):
             self._is_synced = True
             self._runtime.handle(Synced())
             log.info("vpods ready", sets=len(self.all), vpods=sum(len(each) for each in self._sources.all))

@@ -14,7 +14,7 @@ from extender.server.vpods.verdicts import Verdict
 from extender.vpods.sets import HostedSet
 
 #: The minimum of seconds between two writes of one status, and the seconds after which exact numbers are written.
-PAUSE: Final = 3.0
+PAUSE: Final = 1.0
 SETTLED: Final = 30.0
 #: The share by which a number must have changed to be worth a write before that.
 _SHARE: Final = 0.1
