@@ -10,6 +10,7 @@ from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.claims.service import ClaimService
 from extender.server.runtime import Runtime
 from extender.server.service import Service
+from extender.server.vpods.service import VPodService
 from extender.settings import AlgorithmSettings, ClusterSettings, LeaderElectionSettings, Settings
 from extender.web.pages.metrics import Metrics
 from tests.support.engine.plain_algorithm import PlainAlgorithm
@@ -25,14 +26,16 @@ def served_by(algorithm: str) -> dict[str, str]:
     chosen = AlgorithmSettings(name=algorithm)
     service = Service(settings := Settings(cluster=cluster, leader_election=election, algorithm=chosen))
     claims = ClaimService(settings, service.api, nodes=service.nodes)
+    vpods = VPodService(settings, service.api, nodes=service.nodes)
     try:
-        metrics = Metrics(service.runtime, *SOURCES, claims.metrics)
+        metrics = Metrics(service.runtime, *SOURCES, claims.metrics, vpods.metrics)
         return {
             family.name + ("_total" if family.type == "counter" else ""): family.type
             for family in metrics.registry.collect()
             if family.name.startswith("waggle")
         }
     finally:
+        vpods.stop()
         claims.stop()
         service.stop()
 
