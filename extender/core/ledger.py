@@ -23,12 +23,9 @@ Every decision of this server takes a hold, a committer writes it, an informer's
 * While a write is in flight there is no deadline at all, and `expire` is refused.
 * A group is acquired all or nothing. Its holds in state HELD share one deadline.
 
-The ledger also has a gate per object: after a write the cache is *behind* until it has seen the resourceVersion that
-the write returned, so that no decision uses the state from before the write.
-
 A hold carries a payload: what was decided, for the engine that took it. The engine of claims acquires groups, for
-claims of several pods. The gate has no user yet: a Binding's answer has no resourceVersion, and a claim's hold ends by
-the mark that is seen on the pod itself, in the PATCH's answer or in a watch event.
+claims of several pods. What confirms a hold is the engine's to say: the pod that is shown bound, a claim's mark on the
+pod, or the resourceVersion that a write returned (`vpods/writing.py`).
 
 All times are seconds of one monotonic clock; the caller passes them in.
 """
@@ -46,7 +43,6 @@ from msgspec.structs import replace
 
 from algorithm.tables import Table
 from extender.core.deadlines import Deadlines
-from extender.core.freshness import older
 
 P = TypeVar("P")
 
@@ -107,8 +103,6 @@ class Ledger(Generic[P]):
         self.deadlines: Deadlines[int] = Deadlines()
         #: How many holds have reached each final state.
         self._ends: Counter[HoldState] = Counter()
-        self._required: dict[str, str] = {}
-        self._seen: dict[str, str] = {}
 
     # -- taking -----------------------------------------------------------------------------------------------
 
@@ -276,33 +270,6 @@ class Ledger(Generic[P]):
         found = self._ends + Counter(hold.state for hold in self._holds.values())
         return {state: found[state] for state in HoldState}
 
-    # -- the gate of resourceVersions -------------------------------------------------------------------------
-
-    def require(self, key: str, resource_version: str) -> None:
-        """Require that the cache has seen `key` at `resource_version` or later. The latest requirement counts."""
-        if key in self._seen and not older(self._seen[key], resource_version):
-            return
-        if key not in self._required or older(self._required[key], resource_version):
-            self._required[key] = resource_version
-
-    def seen(self, key: str, resource_version: str) -> bool:
-        """The cache has `key` at `resource_version` now. True if that satisfies the requirement."""
-        if not older(resource_version, self._seen.get(key, "")):
-            self._seen[key] = resource_version
-        if not self.behind(key) or older(resource_version, self._required[key]):
-            return False
-        del self._required[key]
-        return True
-
-    def behind(self, key: str) -> bool:
-        """Whether the cache has not yet seen the version that is required for `key`."""
-        return key in self._required
-
-    def drop_gate(self, key: str) -> None:
-        """The object was deleted: drop its requirement and its last seen version."""
-        self._required.pop(key, None)
-        self._seen.pop(key, None)
-
     # -- proof ------------------------------------------------------------------------------------------------
 
     def validate(self) -> None:
@@ -314,9 +281,6 @@ class Ledger(Generic[P]):
         assert all(0 < token <= self._last_token for token in self._holds), f"unknown token: {list(self._holds)}"
         self._validate_states()
         self._validate_groups()
-        for key, version in self._required.items():
-            seen = self._seen.get(key)
-            assert seen is None or older(seen, version), f"{key}: {version} is required, {seen} was seen"
 
     def _validate_states(self) -> None:
         self.deadlines.validate()

@@ -301,65 +301,6 @@ def test_counts_tell_the_active_now_and_the_ended_ever(ledger):
     }
 
 
-# -- the gate --------------------------------------------------------------------------------------------------
-
-
-def test_the_cache_is_behind_until_it_has_seen_what_is_required(ledger):
-    assert not ledger.behind("pod/a")
-    ledger.require("pod/a", "10")
-    assert not ledger.seen("pod/a", "9")
-    assert ledger.behind("pod/a")
-    assert ledger.seen("pod/a", "10")
-    assert not ledger.behind("pod/a")
-
-
-def test_a_later_version_lifts_lower_requirements(ledger):
-    ledger.require("pod/a", "10")
-    assert ledger.seen("pod/a", "12")
-    assert not ledger.behind("pod/a")
-
-
-def test_an_event_that_was_quicker_than_the_writes_answer_counts(ledger):
-    ledger.seen("pod/a", "10")
-    ledger.require("pod/a", "10")
-    assert not ledger.behind("pod/a")
-
-
-def test_of_two_requirements_the_later_one_counts_whatever_their_order(ledger):
-    ledger.require("pod/a", "10")
-    ledger.require("pod/a", "8")
-    assert not ledger.seen("pod/a", "9")
-    ledger.require("pod/a", "12")
-    assert not ledger.seen("pod/a", "11")
-    assert ledger.seen("pod/a", "12")
-
-
-def test_a_late_event_does_not_take_back_what_was_seen(ledger):
-    ledger.seen("pod/a", "10")
-    ledger.seen("pod/a", "3")
-    ledger.require("pod/a", "9")
-    assert not ledger.behind("pod/a")
-
-
-def test_gates_are_per_object(ledger):
-    ledger.require("pod/a", "10")
-    ledger.seen("pod/b", "20")
-    assert ledger.behind("pod/a")
-    assert not ledger.behind("pod/b")
-
-
-def test_nothing_is_required_of_a_deleted_object(ledger):
-    ledger.require("pod/a", "10")
-    ledger.drop_gate("pod/a")
-    ledger.drop_gate("pod/a")
-    assert not ledger.behind("pod/a")
-
-
-def test_a_version_that_cannot_be_compared_keeps_nobody_waiting(ledger):
-    ledger.require("pod/a", "opaque")
-    assert ledger.seen("pod/a", "10")
-
-
 # -- proof of the proof ----------------------------------------------------------------------------------------
 
 
@@ -393,10 +334,6 @@ def _corrupt_token(ledger):
     ledger._last_token = 2
 
 
-def _corrupt_gate(ledger):
-    ledger._seen["pod/a"] = ledger._required["pod/a"] = "5"
-
-
 @pytest.mark.parametrize(
     ("corrupt", "said"),
     [
@@ -407,7 +344,6 @@ def _corrupt_gate(ledger):
         (_corrupt_committing, "has a deadline while committing"),
         (_corrupt_end, "has ended"),
         (_corrupt_token, "unknown token"),
-        (_corrupt_gate, "5 is required, 5 was seen"),
     ],
 )
 def test_validate_finds_what_is_corrupt(corrupt, said):

@@ -1,4 +1,4 @@
-"""The ledger against a naive oracle: old tokens, groups, deadlines, gates, in any order."""
+"""The ledger against a naive oracle: old tokens, groups, deadlines, in any order."""
 
 import math
 
@@ -14,7 +14,6 @@ TIMED = (HoldState.HELD, HoldState.COMMITTED)
 
 keys = st.sampled_from(KEYS)
 leases = st.integers(0, 6).map(float)
-versions = st.integers(1, 9)
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -25,8 +24,6 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledger = Ledger()
         self.holds = []
         self.now = 0.0
-        self.required = {}
-        self.seen_versions = {}
 
     def active(self):
         return [hold for hold in self.holds if hold["state"] in (*TIMED, HoldState.COMMITTING)]
@@ -143,28 +140,6 @@ class LedgerMachine(RuleBasedStateMachine):
     def time_passes(self, seconds):
         self.now += seconds
 
-    # -- the gate
-
-    @rule(key=keys, version=versions)
-    def require(self, key, version):
-        self.ledger.require(key, str(version))
-        self.required.setdefault(key, []).append(version)
-
-    @rule(key=keys, version=versions)
-    def seen(self, key, version):
-        before = self.is_behind(key)
-        self.seen_versions.setdefault(key, []).append(version)
-        assert self.ledger.seen(key, str(version)) == (before and not self.is_behind(key))
-
-    @rule(key=keys)
-    def object_deleted(self, key):
-        self.ledger.drop_gate(key)
-        self.required.pop(key, None)
-        self.seen_versions.pop(key, None)
-
-    def is_behind(self, key):
-        return max(self.required.get(key, [0])) > max(self.seen_versions.get(key, [0]))
-
     # -- what must hold
 
     @initialize(lease=leases)
@@ -179,7 +154,6 @@ class LedgerMachine(RuleBasedStateMachine):
         for key in KEYS:
             holder = self.ledger.holder(key)
             assert [hold for hold in active if hold["key"] == key] == ([] if holder is None else [vars_of(holder)])
-            assert self.ledger.behind(key) == self.is_behind(key)
         states = [hold["state"] for hold in self.holds]
         assert self.ledger.counts() == {state: states.count(state) for state in HoldState}
         self.ledger.validate()
