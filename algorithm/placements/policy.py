@@ -90,4 +90,6 @@ def _within(counts: Counts, vpod: VPodState, state: SetState, most_moves: int) -
     if made < moves:
         way = on_the_way(now, goal, made)
         goal = {ordinal: way[ordinal] for ordinal in sorted(way) if way[ordinal]}
-    return Placement(goal, vpod.wanted - sum(goal.values()), made, moves - made)
+    # The policy may have wanted more on a pod that is full: it is asked again when some pod has room.
+    is_full = any(state.most_for(vpod, ordinal) <= goal.get(ordinal, 0) for ordinal in state.usable)
+    return Placement(goal, vpod.wanted - sum(goal.values()), made, moves - made, is_full)

@@ -18,6 +18,8 @@ from extender.vpods.writing import Writing
 DECISIONS = 64
 #: How many problems of a status are named.
 MOST_PROBLEMS = 3
+#: How many different faults of the policy of a set are told. All are counted.
+MOST_FAULTS = 20
 
 
 class Deciding:
@@ -108,8 +110,9 @@ class Deciding:
         state, record = self._state, tracked.record
         hosted.policy_failures += 1
         message = f"policy {hosted.settings.policy}: {fault}"
-        if fault != hosted.policy_fault:
-            hosted.policy_fault = fault
+        hosted.policy_fault = fault
+        if fault not in hosted.noticed_faults and len(hosted.noticed_faults) < MOST_FAULTS:
+            hosted.noticed_faults.add(fault)
             state.notice_set(key, NoticeReason.POLICY_FAILED, f"{record.key}: {message}", is_warning=True)
         tracked.failures += 1
         if hosted.draining is not None and key not in state.scaling:

@@ -26,6 +26,8 @@ class HostedSet:
         #: What was wrong with the policy, or with its last answer; "" if nothing. And how often.
         self.policy_fault = ""
         self.policy_failures = 0
+        #: Those that people were told of.
+        self.noticed_faults: set[str] = set()
         self.state = SetState(capacity=settings.capacity)
         self.workload: Workload | None = None
         self.pods: dict[int, HostPod] = {}

@@ -239,7 +239,7 @@ def test_for_longer():
     run_state_machine_as_test(
         VPodsMachine,
         settings=settings(
-            max_examples=2000,
+            max_examples=1000,
             report_multiple_bugs=False,
             stateful_step_count=80,
             deadline=None,
