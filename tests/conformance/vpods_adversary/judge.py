@@ -99,7 +99,8 @@ class Judge:
             self._say(write, f"it has no set, and got {dict(has)}")
             return
         self._check_list(write, hosting)
-        if sum(has.values()) > max(write.body["spec"].get("vreplicas", 1), sum(had.values())):
+        wanted = write.body["spec"].get("vreplicas", 1)
+        if sum(has.values()) > max(wanted * 2 if hosting.overlap else wanted, sum(had.values())):
             self._say(write, f"more than it wants: {dict(has)}, before {dict(had)}, {write.body['spec']}")
         held = self.held(hosting)
         for pod in has - had:
@@ -215,7 +216,10 @@ class Judge:
         for name, vpod in mine.items():
             asked = self._question(hosting, vpod, names, held)
             counts = [placements(vpod)[pod] for pod in names]
-            if name in short and sum(counts) < asked.placeable:
+            if name in short and hosting.partial is not None:
+                if any(counts):
+                    yield f"{name} has {sum(counts)} of {asked.wanted}, and parts are given back"
+            elif name in short and sum(counts) < asked.placeable:
                 yield f"{name} has {sum(counts)}, and there is room for {asked.placeable}: {asked}"
             if hosting.policy == "balanced" and name not in short and asked.rate(counts)[:3] != best_rate(asked)[:3]:
                 yield f"{name} is not balanced: {counts}, {asked}"

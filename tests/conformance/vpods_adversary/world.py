@@ -44,6 +44,9 @@ class SetDraw:
     down_step: int
     zones: bool
     is_object: bool
+    #: Seconds that a vreplica that moves is on both pods, and that a part is kept.
+    overlap: int = 0
+    partial: int | None = None
 
     @classmethod
     def of(cls, rng: Random, name: str) -> SetDraw:
@@ -62,11 +65,13 @@ class SetDraw:
             down_step=rng.choice((0, 0, 1)),
             zones=rng.random() < 0.7,
             is_object=rng.random() < 0.5,
+            overlap=rng.choice((0, 0, 0, 1)),
+            partial=rng.choice((None, None, None, 2)),
         )
 
     def fields(self) -> Object:
         """As in the configuration."""
-        return {
+        fields = {
             "name": self.name,
             "stateful_set": self.name,
             "capacity": self.capacity,
@@ -80,7 +85,9 @@ class SetDraw:
             "scale_down_seconds": CALM,
             "unready_seconds": AWAY,
             "zones": self.zones,
+            "overlap_seconds": self.overlap,
         }
+        return fields if self.partial is None else {**fields, "partial_seconds": self.partial}
 
     def body(self) -> Object:
         """As a VPodSet."""
