@@ -62,7 +62,7 @@ class Storm:
                 step = Random(rng.random())
                 self.did[kind] += 1
                 futures.append(pool.submit(getattr(self, kind), step))
-                time.sleep(step.choice((0, 0, 0.01, 0.05, 0.2)))
+                time.sleep(step.choice((0, 0, 0.05, 0.2, 0.5)))
             for future in futures:
                 future.result()
 

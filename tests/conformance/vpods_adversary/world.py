@@ -156,6 +156,11 @@ class World:
             stack.callback(replica.stop)
             self.start(replica)
         self.await_ready()
+        eventually(lambda: self._reason("misfit-set"), seconds=60, why=self.words)
+
+    def _reason(self, vpod: str) -> str:
+        """A server leads if this is not empty."""
+        return str((self.history.now("vpods")[f"default/{vpod}"].get("status") or {}).get("reason", ""))
 
     # -- the cluster --------------------------------------------------------------------------------------------------
 
