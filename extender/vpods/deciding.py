@@ -126,6 +126,8 @@ class Deciding:
         """Write a placement, and keep its room until that is seen."""
         counts, reason, message = {o: n for o, n in placement.counts.items() if n}, Reason.PLACED, ""
         if placement.left:
+            if tracked.name not in hosted.waiting:
+                self._state.touched[key] = None
             since = hosted.waiting.setdefault(tracked.name, self._waits_since(hosted, tracked))
             reason = Reason.NOT_ENOUGH_ROOM
             message = f"{placement.left} of {vpod.wanted} vreplicas find no room on the pods of {key}"

@@ -35,6 +35,8 @@ class Scaling:
             return
         spreads = (spread for spread, number in hosted.spreads.items() if number)
         needed = autoscaler.needed(settings, hosted.state.total_wanted, spreads, hosted.out)
+        if hosted.waiting and (more := hosted.pods_lacking()) is not None:
+            needed = max(needed, min(settings.max_replicas, hosted.replicas + more))
         target = autoscaler.target(settings, hosted.replicas, needed)
         if target >= hosted.replicas:
             self._grow(key, hosted, target)
@@ -89,6 +91,8 @@ class Scaling:
         hosted.draining = draining
         for ordinal in range(hosted.replicas):
             hosted.refresh(ordinal, self._state.nodes, self._state.now)
+        if draining is not None:  # those first that are hardest to place: if one of them stays, nothing has moved
+            hosted.dirty = dict.fromkeys(hosted.limited_from(draining)) | hosted.dirty
         self._state.dirty_all(key)
 
     def _order(self, key: ObjectKey, hosted: HostedSet, replicas: int) -> None:

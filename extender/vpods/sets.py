@@ -70,8 +70,9 @@ class HostedSet:
 
     def inherit(self, old: HostedSet) -> None:
         """Go on where the same set was before its settings changed."""
-        self.draining, self.low_since, self.grows_after = old.draining, old.low_since, old.grows_after
-        self.drain_failures = old.drain_failures
+        if self.settings.scales:
+            self.draining, self.low_since = old.draining, old.low_since
+        self.grows_after, self.drain_failures = old.grows_after, old.drain_failures
         self.scale_after, self.scale_failures, self.must_repeat = old.scale_after, old.scale_failures, old.must_repeat
         self.waiting = dict(old.waiting)
         self.policy_failures = old.policy_failures
@@ -148,6 +149,35 @@ class HostedSet:
         """Whether usable pods below this ordinal can hold as much as all pods do."""
         pods = sum(1 for each in self.state.usable if each < ordinal)
         return sum(self.state.held.values()) <= pods * self.settings.capacity
+
+    def pods_lacking(self) -> int | None:
+        """How many more pods vpods lack that may have no more on any pod with room. None: no vpod does.
+
+        0 while a pod has not started yet, or rests: it may be enough.
+        """
+        state = self.state
+        found = 0
+        for name in self.waiting:
+            vpod = state.vpods[name]
+            left = vpod.wanted - sum(vpod.placed.values())
+            if (
+                left > 0
+                and vpod.max_per_pod
+                and not any(state.most_for(vpod, o) > vpod.placed.get(o, 0) for o in state.usable)
+            ):
+                found = max(found, -(-left // min(vpod.max_per_pod, state.capacity)))
+        if not found or self.free() <= 0:
+            return None
+        serving = sum(1 for ordinal in state.usable if ordinal not in state.resting)
+        return found if serving + len(self.out) >= self.replicas else 0
+
+    def limited_from(self, ordinal: int) -> list[str]:
+        """The vpods on pods from this ordinal on that may not be on any number of pods, or not with any number."""
+        return [
+            name
+            for name, vpod in self.state.vpods.items()
+            if (vpod.max_per_pod or vpod.spread) and any(each >= ordinal for each in vpod.committed)
+        ]
 
     def is_empty_from(self, ordinal: int) -> bool:
         """Whether no vreplica is, or is going to be, on pods from this ordinal on."""

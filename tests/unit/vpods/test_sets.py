@@ -77,6 +77,24 @@ def test_a_set_grows_in_steps():
     assert world.replicas == [2, 4, 5]
 
 
+def test_a_vpod_that_may_not_use_the_free_room_gets_another_pod():
+    world = World(replicas=2, capacity=3, max_replicas=4)
+    for name in "abc":
+        world.want(name, 1, placements=(("ss-0", 1),))
+    world.want("d", 3)
+    world.settle()
+    assert world.workload.replicas == 2
+    world.want("d", 0)
+    world.want("e", 2, max_per_pod=1)
+    world.settle()
+    assert world.replicas == [3]
+    assert world.placed("e") == {"ss-1": 1, "ss-2": 1}
+    world.moves = 0
+    world.pass_time(10_000)
+    world.settle()
+    assert (world.workload.replicas, world.moves) == (3, 0)
+
+
 def test_pods_that_are_too_full_are_not_emptied():
     """The bound was lowered: what is wanted does not fit into so few pods."""
     world = World(replicas=3, max_replicas=3)
@@ -200,6 +218,17 @@ def test_a_change_of_settings_forgets_no_rest_and_no_drain():
     world.configure(max_moves=2)
     assert world.engine.sets[SET].draining == 2
     assert 0 in world.engine.sets[SET].state.resting
+
+
+def test_a_drain_ends_when_the_set_is_to_scale_no_more():
+    world = World(replicas=3)
+    world.want("a", 15)
+    world.settle()
+    world.pass_time(301)
+    world.configure(scales=False)
+    world.settle()
+    assert world.workload.replicas == 3
+    assert world.placed("a") == {"ss-0": 5, "ss-1": 5, "ss-2": 5}
 
 
 def test_a_write_for_the_pods_of_another_statefulset_takes_no_room():
