@@ -36,7 +36,7 @@ _MAKERS = ("Request", "post_request", "patch_request", "annotation_request")
 OBJECTS = ("pool status", "claim status", "claim finalizer", "read claim")
 
 #: What is written for vpods, and the read that follows a write that no watch has shown.
-VPODS = ("write placements", "write placed", "read vpod", "scale set", "vpodset status")
+VPODS = ("write placements", "write placed", "read vpod", "read placed", "scale set", "vpodset status")
 
 #: What committers send.
 COMMITTED = (
@@ -79,7 +79,7 @@ SITES: dict[str, tuple[str, ...]] = {
     "core/requests.py patch_request": (
         *("mark preemption", "nudge", "count event", "scale workload"),
         *OBJECTS[:3],
-        *(each for each in VPODS if each != "read vpod"),
+        *(each for each in VPODS if not each.startswith("read ")),
     ),
     "core/requests.py annotation_request": ("mark preemption", "nudge"),
     "scheduling/writes/binding.py request": ("bind",),
@@ -95,7 +95,7 @@ SITES: dict[str, tuple[str, ...]] = {
     "claims/writes/look.py request": ("look at pod",),
     "claims/writes/give.py request": ("delete pod", "return pod"),
     "vpods/writes/placements.py request": ("write placements", "write placed"),
-    "vpods/writes/read.py request": ("read vpod",),
+    "vpods/writes/read.py request": ("read vpod", "read placed"),
     "server/vpods/set_objects.py _request": ("vpodset status",),
     "server/claims/objects/writes.py _pool_status": ("pool status",),
     "server/claims/objects/writes.py _claim_status": ("claim status",),

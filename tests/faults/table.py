@@ -105,6 +105,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("write placements", "write", "PATCH", f"{CUSTOM}/namespaces/[^/]+/vpods/[^/?]+/status", "vpods"),
     Operation("write placed", "write", "PATCH", f"{PLACED}/namespaces/[^/]+/[a-z]+/[^/?]+/status", "vpods"),
     Operation("read vpod", "read", "GET", f"{CUSTOM}/namespaces/[^/]+/vpods/[^/?]+", "vpods"),
+    Operation("read placed", "read", "GET", f"{PLACED}/namespaces/[^/]+/[a-z]+/[^/?]+", "vpods"),
     Operation("scale set", "write", "PATCH", f"{STATEFUL}/[^/?]+/scale", "vpods"),
     Operation("vpodset status", "write", "PATCH", f"{CUSTOM}/namespaces/[^/]+/vpodsets/[^/?]+/status", "vpods"),
 )
@@ -149,7 +150,7 @@ _PODS = dict.fromkeys(
             "scale workload",
             "mark surplus",
         ),
-        *("write placements", "write placed", "read vpod", "scale set"),
+        *("write placements", "write placed", "read vpod", "read placed", "scale set"),
     ),
     _LIE,
 )

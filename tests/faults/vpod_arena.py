@@ -76,7 +76,8 @@ class VPodArena:
             "watch placed": lambda: self._until_struck(lambda: self._want_another(WIDGETS)),
             "write placements": lambda: self._want_another(VPODS),
             "write placed": lambda: self._want_another(WIDGETS),
-            "read vpod": self._unseen_write,
+            "read vpod": lambda: self._unseen_write(VPODS),
+            "read placed": lambda: self._unseen_write(WIDGETS),
             "scale set": self._grow,
             "vpodset status": self._change_set,
         }
@@ -125,11 +126,12 @@ class VPodArena:
         path = f"{VPODS}/g"
         self._want(path, 3 if self._wanted[path] == 1 else 1)
 
-    def _unseen_write(self) -> None:
+    def _unseen_write(self, collection: str) -> None:
         """A watch does not show what was written."""
-        self._faults.inject("watch-swallow", method="WATCH", path=r"/v1alpha1/vpods\?watch", agent=WAGGLE, after=2)
+        plural = collection.rpartition("/")[2]
+        self._faults.inject("watch-swallow", method="WATCH", path=rf"/{plural}\?watch", agent=WAGGLE, after=2)
         self.w.cluster.end_watches(WAGGLE)
-        self._want_another(VPODS)
+        self._want_another(collection)
 
     def _change_set(self) -> None:
         self._turn += 1

@@ -55,6 +55,7 @@ def test_a_set_without_its_stateful_set_says_so_in_one_condition() -> None:
         )
         w.add_vpod("a", 1, set="ghost")
         eventually(lambda: w.reason("a") == "NoStatefulSet")
+        eventually(lambda: set_status(w, "ghost")["pending"] == 1)
         w.resting()
         before = w.cluster.revision
         time.sleep(1.5)
