@@ -113,7 +113,7 @@ def test_a_silent_api_server_is_said_although_it_is_ready():
         pods = w.waggle.service._pods
         pods._exchange.interrupt()
         w.until(lambda: pods.failing)
-        pods._heard -= 150  # 150 s pass
+        pods._last_sign -= 150  # 150 s pass
 
         answer = w.waggle.client.get("/readyz")
         assert answer.status == 200
