@@ -76,11 +76,14 @@ class Explaining:
         self._copy, self._vpod = copy, vpod
         self._simulation = Simulation(copy)
         self._helps: list[Help] = []
+        #: Where the policy would put it now; None: unknown.
+        self._best: Placement | None = None
         self._is_complete = False
 
     def run(self) -> Iterator[None]:
         """Try out what would help, and yield after every step."""
         yield from self._simulation.run(horizon=0.0)
+        self._best = self._place(self._vpod.name)
         if self._waiting():
             yield from self._try_replicas()
             yield from self._try_capacity()
@@ -100,11 +103,20 @@ class Explaining:
             message=vpod.message,
             waits_seconds=None if since is None else round(max(0.0, copy.now - since), 3),
             waits=_why_waits(copy, vpod) if vpod.pending else (),
-            rules=_rules(copy, vpod),
+            rules=_rules(copy, vpod, self._best),
             pods=_shares(copy, vpod),
             helps=self._helps,
             is_complete=self._is_complete,
         )
+
+    def _place(self, name: str) -> Placement | None:
+        """Ask the policy of the simulation; None if it fails, or the vpod is not in the set."""
+        hosted = self._simulation.hosted
+        vpod = hosted.state.vpods.get(name)
+        try:
+            return hosted.place(vpod) if vpod is not None else None
+        except PolicyFault:
+            return None
 
     # -- what would help ------------------------------------------------------------------------------------------
 
@@ -122,10 +134,8 @@ class Explaining:
         placement = None
         for name in self._waiting():
             vpod = hosted.state.vpods[name]
-            try:
-                placement = hosted.place(vpod)
-            except PolicyFault:
-                placement = None
+            placement = self._place(name)
+            if placement is None:
                 break
             placed.append((name, vpod.reserved))
             hosted.state.reserve(name, dict(placement.counts))
@@ -258,8 +268,8 @@ def _why_waits(copy: SetCopy, vpod: VPodCopy) -> list[str]:
 # -- why it is where it is ----------------------------------------------------------------------------------------
 
 
-def _rules(copy: SetCopy, vpod: VPodCopy) -> list[Rule]:
-    """The rules of `balanced`, in their order; none for other policies, which have none."""
+def _rules(copy: SetCopy, vpod: VPodCopy, best: Placement | None) -> list[Rule]:
+    """The rules of `balanced`, in their order; none for other policies, which have none. `best`: where it would be."""
     if copy.settings.policy != "balanced" or not vpod.is_admitted:
         return []
     counts = vpod.placed
@@ -269,6 +279,8 @@ def _rules(copy: SetCopy, vpod: VPodCopy) -> list[Rule]:
     skew = max(in_zones.values(), default=0) - min(in_zones.values(), default=0)
     uneven = max((max(numbers) - min(numbers) for numbers in here if numbers), default=0)
     wanted = min(vpod.record.spread, vpod.wanted)
+    is_best = best is not None and dict(best.counts) == dict(vpod.placed) and not best.postponed
+    more = ", and room allows no less" if is_best else ""
     shown = ", ".join(f"{zone or '(no zone)'} {number}" for zone, number in list(in_zones.items())[:10])
     return [
         Rule(
@@ -283,13 +295,13 @@ def _rules(copy: SetCopy, vpod: VPodCopy) -> list[Rule]:
         ),
         Rule(
             rule="the numbers in zones differ by at most 1, or as little as room allows",
-            outcome=f"they differ by {skew}: {shown}" if shown else "there is no zone",
-            is_kept=skew <= 1,
+            outcome=f"they differ by {skew}{more if skew > 1 else ''}: {shown}" if shown else "there is no zone",
+            is_kept=skew <= 1 or is_best,
         ),
         Rule(
             rule="the numbers on pods of a zone differ by at most 1, or as little as room allows",
-            outcome=f"they differ by {uneven}",
-            is_kept=uneven <= 1,
+            outcome=f"they differ by {uneven}{more if uneven > 1 else ''}",
+            is_kept=uneven <= 1 or is_best,
         ),
         Rule(
             rule="as few vreplicas as possible leave a pod on which they are",

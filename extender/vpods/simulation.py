@@ -233,6 +233,7 @@ class Simulation:
         An engine that waits for something tries again now and then, for ever. Once it has had the time for everything
         that it may wait for, and has done nothing, it is at rest.
         """
+        self.is_at_rest = False
         end = self.start + horizon
         while self.events < MOST_EVENTS:
             if (event := self._next_event()) is not None:

@@ -128,6 +128,16 @@ def test_each_pod_has_its_reason() -> None:
     assert why[3] == (0, "an annotation of the pod says that it takes none")
 
 
+def test_a_rule_that_room_does_not_allow_is_kept_as_far_as_it_can_be() -> None:
+    """Two pods in one zone, one in the other, all of them full."""
+    world = World(replicas=3, nodes=2, zones=2, capacity=2, scales=False)
+    world.want("a", 6)
+    world.settle()
+    rules = explained(world, "a").rules
+    assert rules[2].outcome == "they differ by 2, and room allows no less: z0 4, z1 2"
+    assert all(rule.is_kept for rule in rules)
+
+
 def test_a_full_pod_says_who_holds_it() -> None:
     found = explained(full(), "b")
     assert {share.why for share in found.pods} == {"full: other vpods hold 2 of 3"}
