@@ -3,7 +3,7 @@
     informers   SetsConfigured WorkloadSeen HostPodSeen HostNodeSeen VPodSeen --+
     reports     PlacementsWritten VPodRead WorkloadScaled ----------------------+--> handle --> WritePlacements
     leadership  TermBegun TermEnded --------------------------------------------+               ReadVPod ScaleWorkload
-    timer       Ticked ---------------------------------------------------------+
+    timer       Ticked ---------------------------------------------------------+               Notice, for people
 
 One vpod:
 
@@ -12,6 +12,9 @@ One vpod:
            ^                                       |                         |
            +------------ seen, read <--------------+ LOST, STALE, UNKNOWN    +-- not seen in time: read
                                                    | THROTTLED, REJECTED: again, later and later
+
+With `overlap_seconds`, a move that is planned is two writes: the first adds the new places, and the old ones stay; the
+second, so much later, takes the old ones away. A pod that is lost is no plan: what was on it goes elsewhere at once.
 
 One set:
 
@@ -24,5 +27,6 @@ Promises:
 * No pod holds more vreplicas than its capacity: until a move has been seen it takes room on both pods.
 * A restart, or another leader, moves nothing: where vreplicas are stands in the status of each vpod.
 * A replica of the StatefulSet goes only after its last vreplica is seen to be gone.
+* With `overlap_seconds` no vreplica leaves a pod that works before another one has been elsewhere for so long.
 * What is wrong with one vpod, or one set, stops no other one, and is said once, with its field.
 """
