@@ -21,6 +21,7 @@ MOST_PLACES_OF_TENANT = 256
 #: Requests with at most `_SMALL` bytes are always allowed, because the queue limits their number.
 MOST_BYTES, _SMALL = 64 * 1024 * 1024, 1024
 _ANYTHING = Demand()
+_COLD = OnEmpty.COLD
 
 Refusal = tuple[ClaimCode, str]
 
@@ -36,8 +37,8 @@ def refusal(asked: ClaimAsked, state: PoolState, creating: CreatingPods, pending
     if pool.max_pods_per_tenant and asked.count > pool.max_pods_per_tenant:
         limit = pool.max_pods_per_tenant
         return ClaimCode.TOO_MANY_PODS, f"count: a tenant may have {limit} pods of this pool, got {asked.count}"
-    refused = _queue_limits(asked, state)
-    if refused is None and asked.on_empty is OnEmpty.COLD:
+    refused = _queue_limits(asked, state) if len(state.queue) else None
+    if refused is None and asked.on_empty is _COLD:
         refused = _creation(asked, state, creating)
     if refused is None and (asked.labels or asked.annotations or asked.images):
         refused = _contents(asked, state)
@@ -48,6 +49,7 @@ def refusal(asked: ClaimAsked, state: PoolState, creating: CreatingPods, pending
 
 
 def _queue_limits(asked: ClaimAsked, state: PoolState) -> Refusal | None:
+    """Return which limit of the queue is reached. None of them forbids the first request."""
     pool, queue = state.pool, state.queue
     if len(queue) >= pool.max_pending:
         return ClaimCode.QUEUE_FULL, f"{pool.max_pending} requests wait for {asked.pool}: no more may wait"

@@ -202,11 +202,11 @@ class ClaimQueue:
         """Charge the tenant for this many pods; a negative number refunds pods that it has lost."""
         start = self._starts.get(tenant, 0.0)
         if pods > 0:
-            start = self._virtual = max(start, self._virtual)
+            start = self._virtual = start if start > self._virtual else self._virtual
         self._starts[tenant] = start + pods / self._weights.get(tenant, 1.0)
-        if tenant in self._places:
+        if tenant in self._of_tenant:
             self.reopen(tenant)
-        if tenant not in self._of_tenant:
+        else:
             self._forget(tenant)
 
     def reopen(self, tenant: str) -> None:

@@ -75,6 +75,8 @@ _LATE = 10.0
 _LEASE = 3600.0
 #: Seconds between two tries to give back the pods of a claim whose lease has expired, or that have not started.
 _AGAIN = 30.0
+#: Every claim needs these, and Python 3.11 takes as long for an attribute of an enum as for a call.
+_FAIL, _COLD, _SCORE, _CLAIMED = OnEmpty.FAIL, OnEmpty.COLD, Order.SCORE, ClaimCode.CLAIMED
 
 
 class ClaimEngine:
@@ -267,7 +269,7 @@ class ClaimEngine:
         unfinished = self._claim_with_key(asked, now) if asked.key and self.keyed is None else None
         if unfinished is not None:
             asked = msgspec.structs.replace(asked, claim=unfinished.name)
-        if asked.on_empty is OnEmpty.FAIL:
+        if asked.on_empty is _FAIL:
             asked = msgspec.structs.replace(asked, wait_seconds=0.0)
         if asked.images:
             needed = Demand(asked.demand.labels, tuple(name for name, _ in asked.images))
@@ -303,7 +305,7 @@ class ClaimEngine:
         if is_resumed:
             self._look_after(asked.claim, now)
         self._pair(now)
-        if asked.on_empty is OnEmpty.COLD and asked.claim in self.requests.pending and pending.missing:
+        if asked.on_empty is _COLD and asked.claim in self.requests.pending and pending.missing:
             self._create(pending, pool, now)
 
     def _create(self, pending: Pending, pool: PoolState, now: float) -> None:
@@ -538,13 +540,14 @@ class ClaimEngine:
             self._claimed(pending)
 
     def _claimed(self, pending: Pending) -> None:
-        claim, pods = pending.claim, tuple(pending.pods.values())
+        claim, pods = pending.asked.claim, tuple(pending.pods.values())
         self._waits.discard(claim)
         self._granted[claim] = frozenset(pending.pods)
         self.state.changed[claim] = None
         expires = min([pod.mark.expires for pod in pods if pod.mark is not None])
-        self.creating.abandon(claim)
-        self._out += self.requests.end(pending, ClaimCode.CLAIMED, pods=pods, expires=expires)
+        if pending.is_cold:
+            self.creating.abandon(claim)
+        self._out += self.requests.end(pending, _CLAIMED, pods=pods, expires=expires)
 
     # -- claims that exist ----------------------------------------------------------------------------------------
 
@@ -629,7 +632,7 @@ class ClaimEngine:
         if pending is not None:
             self._adopt(pending, claim)
             surplus = claim.uids - set(pending.pods) - set(pending.writing.values())
-            if pending.asked.on_empty is OnEmpty.COLD:  # created pods are kept until the other pods are written
+            if pending.asked.on_empty is _COLD:  # created pods are kept until the other pods are written
                 surplus -= {uid for uid in surplus if (mark := self.state.pods[uid].mark) is not None and mark.is_cold}
             pending = self._collecting(name)
         elif name in self._granted:
@@ -859,7 +862,7 @@ class ClaimEngine:
                 self._pair_pool(pool, now)
 
     def _choose(self, pool: PoolState) -> Choose | None:
-        if pool.pool.order is not Order.SCORE or not self.scores:
+        if pool.pool.order is not _SCORE or not self.scores:
             return None
         return lambda waiter, kept: self.scores.choose(
             pool.supply, self.requests.pending[waiter.request].asked, waiter.pods, kept

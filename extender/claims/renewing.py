@@ -116,6 +116,8 @@ class RenewingClaims:
 
     def seen(self, uid: str, now: float) -> list[Instruction]:
         """Handle a new version of a pod, or its deletion."""
+        if not self._renewals:
+            return []
         self._marking.seen(uid, now)
         return self._said()
 

@@ -17,7 +17,7 @@ from extender.claims.keys import Key
 from extender.claims.records import PoolKey, WarmPod
 
 
-class Pending(msgspec.Struct):
+class Pending(msgspec.Struct, gc=False):
     """A request that has no answer yet. Each of its pods is missing, being written (`writing`), or claimed (`pods`)."""
 
     asked: ClaimAsked
@@ -86,15 +86,19 @@ class Requests:
         self.accepted = 0
         #: The weight of all pending requests.
         self.bytes = 0
-        self.ends: Counter[ClaimCode] = Counter()
         #: Requests that were refused on arrival, and therefore never accepted.
         self.refused: Counter[ClaimCode] = Counter()
-        #: The same by pool, for present and former pools.
+        #: All of this by pool, for present and former pools.
         self.counts: dict[PoolKey, Counts] = {}
         self._by_call: dict[str, str] = {}
         self._keys: dict[Key, str] = {}
         #: The claims of requests that have begun again, by the names of their first ones.
         self._renamed: dict[str, str] = {}
+
+    @property
+    def ends(self) -> Counter[ClaimCode]:
+        """How the accepted requests of all pools have ended."""
+        return sum((counts.ends for counts in self.counts.values()), Counter())
 
     def accept(self, asked: ClaimAsked, now: float) -> Pending:
         self.accepted += 1
@@ -150,7 +154,16 @@ class Requests:
         del pending.callers[request]
         return None if pending.callers else pending
 
-    def end(self, pending: Pending, code: ClaimCode, claim: str = "", **said: object) -> list[ClaimInstruction]:
+    def end(
+        self,
+        pending: Pending,
+        code: ClaimCode,
+        claim: str = "",
+        *,
+        pods: tuple[WarmPod, ...] = (),
+        expires: float = 0.0,
+        detail: str = "",
+    ) -> list[ClaimInstruction]:
         """Answer a request, which is then no longer pending. `claim`: the one that it gets, if that is another's."""
         assert code in ENDS, f"{code} cannot end a request that was accepted"
         asked = pending.asked
@@ -159,12 +172,14 @@ class Requests:
         self.bytes -= pending.weight
         if asked.key:
             del self._keys[asked.pool, asked.tenant, asked.key]
-        self.ends[code] += 1
         self.counts[asked.pool].ends[code] += 1
+        claim = claim or asked.claim
         answers: list[ClaimInstruction] = []
         for request in pending.callers:
             del self._by_call[request]
-            answers.append(Answered(request=request, code=code, claim=claim or asked.claim, **said))  # type: ignore[arg-type]
+            answers.append(
+                Answered(request=request, code=code, claim=claim, pods=pods, expires=expires, detail=detail)
+            )
         return answers
 
     def refuse(

@@ -292,7 +292,8 @@ class TakingPods:
         state, uid = self._state, taking.pod.uid
         if taking.is_sent:
             self._in_flight -= 1
-        self.timers.discard(taking.token)
+        if taking.unclear is not None:
+            self.timers.discard(taking.token)
         state.ledger.release(taking.token)
         state.let_go(taking.token)
         del self._takings[taking.token]
@@ -305,6 +306,7 @@ class TakingPods:
 
     def validate(self) -> None:
         """Raise AssertionError if a pod is held but its write is neither queued nor in flight."""
+        assert all(self._takings[token].unclear is not None for token in self.timers)
         for token, taking in self._takings.items():
             hold = self._state.ledger.get(token)
             is_sent = hold is not None and hold.state is HoldState.COMMITTING

@@ -19,7 +19,8 @@ class Window:
         self._halved_at = float("-inf")
 
     def succeeded(self) -> None:
-        self.size = min(_MOST, self.size + 1.0 / self.size)
+        if self.size < _MOST:
+            self.size = min(_MOST, self.size + 1.0 / self.size)
 
     def overloaded(self, now: float, retry_after: float = 0.0) -> None:
         """The API server has asked to retry after `retry_after` seconds, or did not answer."""

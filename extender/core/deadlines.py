@@ -79,12 +79,14 @@ class Deadlines(Generic[K]):
         alarm = self._alarm
         if alarm is not None and at < alarm.at:
             alarm.at = at
-        entry = self._places.get((key, at))
-        if entry is None:
-            self._last += 1
-            entry = self._places[key, at] = (at, self._last, key)
-            heappush(self._heap, entry)
-        self._entries[key] = entry
+        place = key, at
+        entry = self._places.get(place)
+        if entry is not None:
+            self._entries[key] = entry
+            return
+        self._last += 1
+        entry = self._entries[key] = self._places[place] = (at, self._last, key)
+        heappush(self._heap, entry)
         if len(self._heap) > 2 * len(self._entries) + _SLACK:
             self._heap = sorted(self._entries.values())
             self._places = Table(((entry[2], entry[0]), entry) for entry in self._heap)

@@ -28,7 +28,8 @@ HandoverVersions = Mapping[str, str]
 
 def older(version: str, than: str) -> bool:
     """Whether `version` is certainly older than `than`; False if they cannot be compared."""
-    if not (version.isdigit() and than.isdigit() and version.isascii() and than.isascii()):
+    both = version + than
+    if not (version and than and both.isdigit() and both.isascii()):
         return False
     if len(version) == len(than):
         return version < than
