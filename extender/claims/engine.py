@@ -158,10 +158,10 @@ class ClaimEngine:
     def handle(self, event: ClaimEvent, now: float) -> list[ClaimInstruction]:
         """Return the instructions that this event causes."""
         self.sequence += 1
-        self.state.now = now
+        state = self.state
+        state.now = now
         self._out = []
         self._handlers[type(event)](event, now)
-        state = self.state
         if state.alarm.at <= now:
             if state.alarm.reset() <= now:
                 self._on_time(now)
@@ -614,45 +614,60 @@ class ClaimEngine:
     def _look_after(self, name: str, now: float) -> None:
         """Check a claim whose pods have changed: give back pods beyond its size, and all of them if it has ended."""
         claim = self.state.claims.get(name)
-        if (pending := self._collecting(name)) is not None:
+        pending = self._collecting(name)
+        if pending is not None:
             self._drop_lost(pending)
         if claim is None:
-            if any(self.state.is_orphan(uid) for uid in self._granted.get(name, ())):
-                self._finish_release(name)
-                return  # its mark cannot be decoded, but may be repaired
-            self._leases.discard(name)
-            if self._granted.pop(name, None) is not None:
-                self._over.add(name)
-            self._finish_release(name)
+            self._claim_is_gone(name)
             return
         if name in self._over and self._is_known_elsewhere(claim):
             self._over.discard(name)
             self.state.ended.discard(name)
-        pending = self._collecting(name)
         if pending is not None:
             self._adopt(pending, claim)
-            surplus = claim.uids - set(pending.pods) - set(pending.writing.values())
-            if pending.asked.on_empty is _COLD:  # created pods are kept until the other pods are written
-                surplus -= {uid for uid in surplus if (mark := self.state.pods[uid].mark) is not None and mark.is_cold}
+            surplus = self._beyond(pending, claim)
             pending = self._collecting(name)
         elif name in self._granted:
             surplus = claim.uids - self._granted[name]
         else:
             # A claim of another server, or from before a restart; or one that failed while a write was in flight.
             surplus = set(claim.uids) if name in self._over else set()
-        if pending is None and not claim.is_ending:
-            self._end_if_restarted(claim)
-        ends = claim.expires - self._epoch
+        if pending is None:
+            if not claim.is_ending:
+                self._end_if_restarted(claim)
+            self._set_lease(claim, now)
+        leaving = claim.uids if claim.is_ending else surplus
+        if leaving:
+            # Nobody was answered with the claim of a request that failed: another server may be about to.
+            is_guarded = self.keyed is not None and bool(claim.key) and not claim.is_ending and name in self._over
+            for uid in sorted(leaving):
+                self._give(uid, name, now, unless_known=is_guarded and name not in self.giving.unknown)
+
+    def _claim_is_gone(self, name: str) -> None:
+        """Finish a claim without pods."""
+        if not any(self.state.is_orphan(uid) for uid in self._granted.get(name, ())):
+            self._leases.discard(name)
+            if self._granted.pop(name, None) is not None:
+                self._over.add(name)
+        # else: the mark of a pod cannot be decoded, but may be repaired
+        self._finish_release(name)
+
+    def _beyond(self, pending: Pending, claim: Claim) -> set[str]:
+        """Return the pods of the claim that its request does not want."""
+        surplus = claim.uids - set(pending.pods) - set(pending.writing.values())
+        if pending.asked.on_empty is _COLD:  # created pods are kept until the other pods are written
+            surplus -= {uid for uid in surplus if (mark := self.state.pods[uid].mark) is not None and mark.is_cold}
+        return surplus
+
+    def _set_lease(self, claim: Claim, now: float) -> None:
+        """Set the timer for the end of the claim's lease."""
+        name, ends = claim.name, claim.expires - self._epoch
         if name not in self._granted:  # the server that granted the claim ends it; the others act later, by rank
             ends += _LATE * self.members.rank(min(claim.uids))
-        if pending is None and (ends > now or name not in self._leases):
+        if ends > now or name not in self._leases:
             # Before all pods are known, a pod that is not known yet may keep the claim: `_pods_listed` sets this again.
             is_known = claim.pool.namespace in self._listed
             self._leases.set(name, max(ends, now if is_known else now + _AGAIN))
-        # Nobody was answered with the claim of a request that failed: another server may be about to.
-        is_guarded = self.keyed is not None and bool(claim.key) and not claim.is_ending and name in self._over
-        for uid in sorted(claim.uids if claim.is_ending else surplus):
-            self._give(uid, name, now, unless_known=is_guarded and name not in self.giving.unknown)
 
     def _collecting(self, name: str) -> Pending | None:
         """The pending request that wants this claim's pods."""
@@ -667,13 +682,13 @@ class ClaimEngine:
 
     def _end_if_restarted(self, claim: Claim) -> None:
         """End the claim if a container whose image it chose has restarted, because the work in it is lost."""
-        pool = self.state.pools.get(claim.pool)
-        if pool is None or not pool.pool.ends_on_restart:
-            return
         for uid in claim.uids:
             pod = self.state.pods[uid]
+            if pod.mark is None or not pod.mark.running or not images.was_restarted(pod, pod.mark):
+                continue
+            pool = self.state.pools.get(claim.pool)
             is_first = claim.name in self._granted or not self.members.rank(uid)
-            if pod.mark is not None and pod.mark.running and is_first and images.was_restarted(pod, pod.mark):
+            if is_first and pool is not None and pool.pool.ends_on_restart:
                 claim.is_ending = True
                 self.restarted += 1
                 return

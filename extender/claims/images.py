@@ -14,6 +14,8 @@ import msgspec
 
 from extender.claims.records import Before, ClaimMark, Container, ImageChange, Pairs, Phase, Pool, WarmPod
 
+_STARTING = Phase.STARTING
+
 
 def changes(pod: WarmPod, images: Pairs) -> tuple[ImageChange, ...]:
     """Return the changes that give the pod's containers these images."""
@@ -113,7 +115,7 @@ def _full(image: str) -> str:
 
 def is_between(pod: WarmPod) -> bool:
     """Whether the pod's images are being changed."""
-    return pod.leaving is not None or (pod.mark is not None and pod.phase == Phase.STARTING)
+    return pod.leaving is not None or (pod.mark is not None and pod.phase == _STARTING)
 
 
 def describe_missing(pods: Iterable[WarmPod]) -> str:

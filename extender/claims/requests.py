@@ -106,14 +106,21 @@ class Requests:
         if counts is None:
             counts = self.counts[asked.pool] = Counts()
         counts.accepted += 1
-        callers, bytes_ = {asked.request: None}, weight(asked)
-        made = Pending(asked, self.accepted, now, now + asked.wait_seconds, weight=bytes_, callers=callers)
-        made.first_claim = asked.claim
-        self.bytes += bytes_
-        self.pending[asked.claim] = made
-        self._by_call[asked.request] = asked.claim
+        claim = asked.claim
+        made = Pending(
+            asked,
+            self.accepted,
+            now,
+            now + asked.wait_seconds,
+            first_claim=claim,
+            weight=weight(asked),
+            callers={asked.request: None},
+        )
+        self.bytes += made.weight
+        self.pending[claim] = made
+        self._by_call[asked.request] = claim
         if asked.key:
-            self._keys[asked.pool, asked.tenant, asked.key] = asked.claim
+            self._keys[asked.pool, asked.tenant, asked.key] = claim
         return made
 
     def with_key(self, key: Key) -> Pending | None:
@@ -177,9 +184,7 @@ class Requests:
         answers: list[ClaimInstruction] = []
         for request in pending.callers:
             del self._by_call[request]
-            answers.append(
-                Answered(request=request, code=code, claim=claim, pods=pods, expires=expires, detail=detail)
-            )
+            answers.append(Answered(request=request, code=code, claim=claim, pods=pods, expires=expires, detail=detail))
         return answers
 
     def refuse(

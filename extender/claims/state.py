@@ -36,6 +36,8 @@ RESERVED = 0.25
 _MOST_CONTAINERS = 256
 #: How many deleted pods, and ended claims, are remembered: a late answer to a write must not restore them.
 _REMEMBERED = 10_000
+#: Stands for the version of a pod before it was seen, and after it was deleted.
+_NO_POD = WarmPod(uid="", namespace="", name="", resource_version="")
 
 
 class Presence(StrEnum):
@@ -284,8 +286,8 @@ class ClaimState:
         """Store a version of a pod that the API server showed. Return False if the pod is deleted, or if this version
         or a newer one is known: the watch repeats the versions that answers to writes have shown."""
         uid = pod.uid
-        before = self.pods.get(uid)
-        if before is None:
+        before = self.pods.get(uid, _NO_POD)
+        if before is _NO_POD:
             if uid in self._gone:
                 return False
         else:
@@ -295,17 +297,21 @@ class ClaimState:
         if pod.mark is not None:
             pod = self._in_its_namespace(pod, pod.mark)
         self.pods[uid] = pod
-        if before is None or before.node != pod.node:
-            self._move(uid, "" if before is None else before.node, pod.node)
-        self._index(uid, before, pod)
-        if pod.phase in _BETWEEN or (before is not None and before.phase in _BETWEEN):
-            self.between[uid] = None
-        if (pod.claim_label and pod.is_orphan) or (before is not None and before.claim_label and before.is_orphan):
-            self.orphans[uid] = None
-        self._appear(uid, pod)
+        self._update(uid, before, pod)
         if pod.mark is None or uid in self._offered:
             self.offer(uid)
         return True
+
+    def _update(self, uid: str, before: WarmPod, after: WarmPod) -> None:
+        """Update every index from one version of a pod to the next; _NO_POD: there was none, or it is deleted."""
+        if before.node != after.node:
+            self._move(uid, before.node, after.node)
+        self._index(uid, before, after)
+        if after.phase in _BETWEEN or before.phase in _BETWEEN:
+            self.between[uid] = None
+        if (after.claim_label and after.is_orphan) or (before.claim_label and before.is_orphan):
+            self.orphans[uid] = None
+        self._appear(uid, after)
 
     def _in_its_namespace(self, pod: WarmPod, mark: ClaimMark) -> WarmPod:
         """A claim has pods of one namespace. A mark with the name of a claim of another one is somebody's forgery: the
@@ -321,34 +327,30 @@ class ClaimState:
         self.members.forget(uid)
         pod = self.pods.pop(uid, None)
         if pod is not None:
-            self._move(uid, pod.node, "")
-            self._index(uid, pod, None)
-            self._appear(uid, None)
-            if pod.phase in _BETWEEN:
-                self.between[uid] = None
+            self._update(uid, pod, _NO_POD)
             if pod.is_orphan:
-                self.orphans[uid] = None
                 self.changed[pod.claim_label] = None
             self.offer(uid)
         return pod
 
-    def _appear(self, uid: str, pod: WarmPod | None) -> None:
-        """Update the counts of pools for this version of the pod; None: it is deleted."""
+    def _appear(self, uid: str, pod: WarmPod) -> None:
+        """Update the counts of pools for this version of the pod; _NO_POD: it is deleted."""
         before = self._presence.get(uid)
-        after = None if pod is None else self._counts_as(pod)
-        if pod is not None and after is not None and pod.containers:
+        after = None if pod is _NO_POD else self._counts_as(pod)
+        if pod.containers and after is not None:
             self._know_containers(after[0], pod)
         if after == before:
             return
+        present = self._present
         if before is not None:
-            self._present[before] -= 1
-            if not self._present[before]:
-                del self._present[before]
+            present[before] -= 1
+            if not present[before]:
+                del present[before]
         if after is None:
             del self._presence[uid]
             return
         self._presence[uid] = after
-        self._present[after] = self._present.get(after, 0) + 1
+        present[after] = present.get(after, 0) + 1
         if after[1] is _FREE:
             self.pools[after[0]].becoming_idle.add(self.now)
 
@@ -468,19 +470,16 @@ class ClaimState:
 
     # -- claims ---------------------------------------------------------------------------------------------------
 
-    def _index(self, uid: str, before: WarmPod | None, after: WarmPod | None) -> None:
-        """Update the claims for this version of the pod; None: there was none, or it is deleted."""
-        mark = None if after is None else after.mark
-        if before is not None and before.mark is not None:
-            name = before.mark.claim
-            if after is None or mark is None or mark.claim != name:
-                self._leave(uid, name, before.node)
-            elif before.node != after.node:
-                supply = self.pools[pool].supply if (pool := self.claims[name].pool) in self.pools else None
-                if supply is not None:
-                    supply.claimed(before.node, -1)
-                    supply.claimed(after.node, 1)
-        if after is not None and mark is not None:
+    def _index(self, uid: str, before: WarmPod, after: WarmPod) -> None:
+        """Update the claims."""
+        left, mark = before.mark, after.mark
+        if left is not None:
+            if mark is None or mark.claim != left.claim:
+                self._leave(uid, left.claim, before.node)
+            elif before.node != after.node and (state := self.pools.get(self.claims[left.claim].pool)) is not None:
+                state.supply.claimed(before.node, -1)
+                state.supply.claimed(after.node, 1)
+        if mark is not None:
             self._join(after, mark)
 
     def _join(self, pod: WarmPod, mark: ClaimMark) -> None:

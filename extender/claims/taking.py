@@ -108,7 +108,7 @@ class TakingPods:
 
     def is_due(self) -> float | None:
         """When the window opens for the next write; None if no write waits, or too many are in flight."""
-        return self._window.opens_at if self.outbox and self._in_flight < int(self._window.size) else None
+        return self._window.opens_at if self.outbox and self._in_flight + 1 <= self._window.size else None
 
     # -- choosing -------------------------------------------------------------------------------------------------
 
@@ -141,8 +141,9 @@ class TakingPods:
     def send(self, now: float) -> list[TakePod]:
         """Return the writes that the window allows now."""
         sent: list[TakePod] = []
-        while self.outbox and now >= self._window.opens_at and self._in_flight < int(self._window.size):
-            taking = self._takings[self.outbox.popleft()]
+        outbox, window = self.outbox, self._window
+        while outbox and self._in_flight + 1 <= window.size and window.opens_at <= now:
+            taking = self._takings[outbox.popleft()]
             self._state.ledger.commit(taking.token, now=now)
             self._in_flight += 1
             taking.is_sent = True
