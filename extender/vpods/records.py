@@ -114,6 +114,13 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     replicas: int
 
 
+class Toleration(msgspec.Struct, frozen=True, gc=False):
+    """Of taints with the effect NoExecute, for ever. `key` "": of all; `value` None: of every value."""
+
+    key: str
+    value: str | None = None
+
+
 class HostPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod that may host vreplicas. `closed`: its annotation says that it takes none."""
 
@@ -124,14 +131,26 @@ class HostPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ready: bool = True
     terminating: bool = False
     closed: bool = False
+    tolerates: tuple[Toleration, ...] = ()
 
 
 class HostNode(msgspec.Struct, frozen=True, gc=False):
-    """A node. `serves`: it is ready, not cordoned, and no taint drives its pods away."""
+    """A node. `serves`: it is ready and not cordoned. `taints`: key and value of those that drive pods away."""
 
     name: str
     serves: bool = True
     zone: str = ""
+    taints: tuple[tuple[str, str], ...] = ()
+
+    def hosts(self, tolerates: tuple[Toleration, ...]) -> bool:
+        """Whether a pod with these tolerations may stay here."""
+        return self.serves and (
+            not self.taints or all(any(_tolerates(each, *taint) for each in tolerates) for taint in self.taints)
+        )
+
+
+def _tolerates(toleration: Toleration, key: str, value: str) -> bool:
+    return toleration.key in ("", key) and toleration.value in (None, value)
 
 
 class VPodRecord(msgspec.Struct, frozen=True, kw_only=True):

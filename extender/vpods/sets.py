@@ -85,7 +85,7 @@ class HostedSet:
         state = self.state
         pod = self.pods.get(ordinal)
         node = nodes.get(pod.node) if pod and pod.node else None
-        shut = pod is not None and (pod.closed or (node is not None and not node.serves))
+        shut = pod is not None and (pod.closed or (node is not None and not node.hosts(pod.tolerates)))
         serves = pod is not None and node is not None and not shut and pod.ready and not pod.terminating
         if serves:
             self._proven.add(ordinal)

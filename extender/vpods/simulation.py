@@ -45,7 +45,7 @@ from extender.vpods.events import (
 )
 from extender.vpods.names import pod_name, read_placements, write_placements
 from extender.vpods.notices import Notice
-from extender.vpods.records import HostNode, HostPod, ObjectKey, VPodKey, VPodRecord, Workload
+from extender.vpods.records import HostNode, HostPod, ObjectKey, Toleration, VPodKey, VPodRecord, Workload
 from extender.vpods.sets import HostedSet
 from extender.vpods.state import SELDOM
 from extender.vpods.views import paired
@@ -360,7 +360,7 @@ class Simulation:
         if source >= hosted.replicas or pod is None or source in self._lost:
             return Why.LOST_POD
         node = self._nodes.get(pod.node)
-        if pod.closed or (node is not None and not node.serves):
+        if pod.closed or (node is not None and not node.hosts(pod.tolerates)):
             return Why.CLOSED_POD
         if hosted.draining is not None and source >= hosted.draining:
             return Why.DRAIN
@@ -388,17 +388,20 @@ class Simulation:
 
     def _new_pod(self, workload: Workload, ordinal: int) -> HostPod:
         name = pod_name(workload.key.name, ordinal)
+        # All pods of a StatefulSet have the same template.
+        tolerates = next((pod.tolerates for pod in self._pods.values()), ())
         return HostPod(
             key=ObjectKey(workload.key.namespace, name),
             uid=f"planned-{name}",
             version=self._next_version(),
-            node=self._node(),
+            node=self._node(tolerates),
+            tolerates=tolerates,
         )
 
-    def _node(self) -> str:
+    def _node(self, tolerates: tuple[Toleration, ...]) -> str:
         """The node of the next pod; "" if none serves: it stays pending."""
         on = Counter(pod.node for pod in self._pods.values() if pod.node)
-        serving = [node for node in self._nodes.values() if node.serves]
+        serving = [node for node in self._nodes.values() if node.hosts(tolerates)]
         in_zone: Counter[str] = Counter()
         for name, number in on.items():
             in_zone[_zone(self._nodes.get(name))] += number

@@ -118,7 +118,7 @@ def stage_of(copy: SetCopy, ordinal: int, usable: frozenset[int]) -> tuple[PodSt
         return PodStage.LEAVING, f"the set has {copy.replicas} replicas"
     if pod is not None and pod.closed:
         return PodStage.CLOSED, "an annotation of the pod says that it takes none"
-    if node is not None and not node.serves:
+    if pod is not None and node is not None and not node.hosts(pod.tolerates):
         return PodStage.CLOSED, f"node {node.name} is cordoned, not ready, or drives its pods away"
     if copy.draining is not None and ordinal >= copy.draining:
         return PodStage.LEAVING, f"the set is drained to {copy.draining} replicas"

@@ -10,7 +10,7 @@ import msgspec
 from algorithm.decoding import DecodeError
 from algorithm.model import Node
 from extender.kube.informers.reflector import Resource
-from extender.vpods.records import HostNode, HostPod, ObjectKey, VPodRecord, VPodSource, Workload
+from extender.vpods.records import HostNode, HostPod, ObjectKey, Toleration, VPodRecord, VPodSource, Workload
 from extender.vpods.vpodreader import decode_vpod
 
 #: The annotation of a pod that takes no vreplicas, and the texts that say so: those of Knative eventing's scheduler,
@@ -34,8 +34,17 @@ class _Metadata(msgspec.Struct, rename="camel"):
     annotations: dict[str, Any] | None = None
 
 
+class _Toleration(msgspec.Struct, rename="camel"):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
 class _PodSpec(msgspec.Struct, rename="camel"):
     node_name: str | None = None
+    tolerations: list[_Toleration] | None = None
 
 
 class _Condition(msgspec.Struct):
@@ -91,8 +100,19 @@ def read_pod(raw: bytes | msgspec.Raw) -> Seen:
         ready=is_ready and status.phase == "Running",
         terminating=meta.deletion_timestamp is not None,
         closed=(meta.annotations or {}).get(UNSCHEDULABLE) in _TRUE,
+        tolerates=_tolerates(pod.spec.tolerations) if pod.spec and pod.spec.tolerations else (),
     )
     return Seen(meta.uid, meta.resource_version, meta.name, record)
+
+
+def _tolerates(given: list[_Toleration]) -> tuple[Toleration, ...]:
+    """Tolerations of NoExecute without an end. With an end, which Kubernetes gives to every pod, the pod will go."""
+    found = {
+        Toleration(each.key, None if each.operator == "Exists" else each.value)
+        for each in given
+        if each.effect in ("", "NoExecute") and each.toleration_seconds is None
+    }
+    return tuple(sorted(found, key=lambda each: (each.key, each.value or "")))
 
 
 def read_workload(raw: bytes | msgspec.Raw) -> Seen:
@@ -113,9 +133,9 @@ def _decoded(decoder: Any, raw: bytes | msgspec.Raw) -> Any:
 
 def host_node(node: Node) -> HostNode:
     """Return whether pods on this node can be used, and its zone."""
-    drives_away = any(taint.effect == "NoExecute" for taint in node.taints)
     zone = next((value for name, value in node.labels if name == ZONE), "")
-    return HostNode(node.name, serves=node.ready and not node.unschedulable and not drives_away, zone=zone)
+    taints = tuple(sorted((each.key, each.value) for each in node.taints if each.effect == "NoExecute"))
+    return HostNode(node.name, serves=node.ready and not node.unschedulable, zone=zone, taints=taints)
 
 
 def pods_in(namespace: str) -> Resource[Seen]:
