@@ -80,7 +80,7 @@ class VPodResourceSettings(_Section):
 
     #: The name of this entry, which is the `source` of its vpods in metrics and over HTTP.
     name: str = Field(pattern=_LABEL, max_length=63)
-    #: The resource; `resource` is its plural name.
+    #: The resource, whose objects are in namespaces; `resource` is its plural name.
     group: str = Field(pattern=_GROUP_OR_EMPTY, max_length=253)
     version: str = Field(pattern=_LABEL, max_length=63)
     resource: str = Field(pattern=_LABEL, max_length=63)
@@ -95,6 +95,15 @@ class VPodResourceSettings(_Section):
     set: str = Field(pattern=_SET, max_length=317)
     #: Only objects that have these values at these paths. Booleans and numbers are compared as text.
     where: dict[str, _Value] = Field(default_factory=dict, max_length=16)
+
+    @field_validator("group")
+    @classmethod
+    def _is_of_somebody_else(cls, group: str) -> str:
+        if group == "waggle.dev":
+            raise ValueError(
+                "expected the group of another resource; VPod objects are served by vpods.custom_resources"
+            )
+        return group
 
     @field_validator("wanted")
     @classmethod

@@ -80,6 +80,7 @@ def test_a_fault_of_a_set_names_the_field(tmp_path: Path, change: Object, said: 
         ({"set": "sources"}, "vpods.resources.0.set"),
         ({"set": "kafka/other"}, "groups: set: expected one of vpods.sets, got kafka/other"),
         ({"group": "a/b"}, "vpods.resources.0.group"),
+        ({"group": "waggle.dev"}, "vpods.resources.0.group: expected the group of another resource"),
     ],
 )
 def test_a_fault_of_a_resource_names_the_field(tmp_path: Path, change: Object, said: str) -> None:
