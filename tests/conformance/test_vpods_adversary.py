@@ -31,7 +31,9 @@ FLEET = SetDraw(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 7])
 def test_every_promise_is_kept_in_a_storm(seed: int) -> None:
-    """In seed 2 a vpod waited beside free room; in seed 7 a write was refused for nothing, and never sent again."""
+    """Such storms found vpods that waited beside free room, and a write that was refused for nothing and never sent
+    again.
+    """
     outcome = attempt(seed, storms=1, steps=50)
     assert not outcome.found, "\n".join([str(outcome.draw), *outcome.found[:5], *outcome.trace[-100:]])
 
