@@ -9,6 +9,7 @@ wrote, write by write.
     world.py     draws a world: sets, zones, bounds, servers; and what one can do to it
     history.py   every write of the API server, and whether it was the adversary's
     judge.py     what must hold of every write, and at rest
+    pages.py     what every server says over HTTP at rest
     storm.py     many things in a short time, and the rest afterwards
     search.py    runs
 

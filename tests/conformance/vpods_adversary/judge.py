@@ -75,8 +75,11 @@ class Judge:
 
     def held(self, hosting: SetDraw) -> Counter[str]:
         """What pods of a set hold. A status may name pods of other sets, too: that is nonsense."""
-        mine = (vpod for vpod in self.vpods.values() if self.sets.get(set_of(vpod)) is hosting)
-        return sum((placements(vpod) for vpod in mine), Counter())
+        return sum((placements(vpod) for vpod in self.members(hosting).values()), Counter())
+
+    def members(self, hosting: SetDraw) -> dict[str, Object]:
+        """The vpods of a set."""
+        return {name: vpod for name, vpod in self.vpods.items() if self.sets.get(set_of(vpod)) is hosting}
 
     def _say(self, write: Write, text: str) -> None:
         self.found.append(f"version {write.revision}, {write.kind} {write.name}: {text}")
@@ -209,7 +212,7 @@ class Judge:
         if any(f"default/{pod}" in self.unwell for pod in names):
             yield f"set {hosting.name}: not all pods are well: {self.unwell}"
             return
-        mine = {name: vpod for name, vpod in self.vpods.items() if self.sets.get(set_of(vpod)) is hosting}
+        mine = self.members(hosting)
         short = {
             name for name, vpod in mine.items() if sum(placements(vpod).values()) < vpod["spec"].get("vreplicas", 1)
         }

@@ -8,8 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
+import httpx
+
+from tests.conformance.vpods_adversary import pages
 from tests.conformance.vpods_adversary.history import Object
-from tests.conformance.vpods_adversary.judge import judged, placements
+from tests.conformance.vpods_adversary.judge import Judge, judged, placements
 from tests.conformance.vpods_adversary.world import NODES, World
 
 #: What a step may be, and how often compared with others.
@@ -272,7 +275,8 @@ class Storm:
 
     def _wrong(self) -> list[str]:
         """Rest is a while without a write of Waggle's, in which nothing is wrong."""
-        wrong = list(judged(self.world).at_rest())
+        judge = judged(self.world)
+        wrong = list(judge.at_rest())
         if wrong:
             return wrong
         before = len(self.world.history)
@@ -280,7 +284,16 @@ class Storm:
         more = [
             write for write in self.world.history.since(before) if write.kind in ("vpods", "statefulsets", "vpodsets")
         ]
-        return [f"it does not rest: {[(write.kind, write.name, write.revision) for write in more[:5]]}"] if more else []
+        if more:
+            return [f"it does not rest: {[(write.kind, write.name, write.revision) for write in more[:5]]}"]
+        return [text for replica in self.world.replicas for text in self._page_faults(replica.url, judge)]
+
+    @staticmethod
+    def _page_faults(url: str, judge: Judge) -> list[str]:
+        try:
+            return list(pages.check(url, judge))
+        except httpx.TransportError as error:
+            return [f"{url} does not answer: {error!r}"]
 
     def restart_all(self) -> None:
         """All servers die, and start again: nothing is written."""
