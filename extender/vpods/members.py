@@ -11,6 +11,9 @@ from extender.vpods.state import EngineState, Overlap, ReadPlacements, Tracked
 from extender.vpods.writes.read import VPodRead
 from extender.vpods.writing import Writing
 
+#: Reasons that a status may have.
+_REASONS = frozenset(Reason)
+
 
 class Members:
     """See the module."""
@@ -38,6 +41,8 @@ class Members:
         elif tracked.hold is None and tracked.record.wanted != record.wanted:
             state.retries.discard(record.key)  # what was refused was something else
         tracked.record = record
+        if state.term is None and (said := _said(record)) in _REASONS:
+            tracked.reason, tracked.message = Reason(said), ""  # what the leader says
         self.enter(tracked)
         self._writing.confirm(tracked)
 
@@ -167,7 +172,7 @@ def _placements(tracked: Tracked, workload: str) -> ReadPlacements:
 
 
 def _said(record: VPodRecord) -> str:
-    """The reason that people know of a vpod that is seen for the first time."""
+    """The reason that people know of a vpod that this server has not decided about."""
     if record.source.has_conditions:
         return record.reason
     return Reason.PLACED if sum(number for _, number in record.placements) == record.wanted else ""

@@ -444,3 +444,17 @@ def test_a_write_that_is_lost_to_nobody_is_sent_again():
     assert only_write(world).command == first.command
     world.settle()
     assert sum(world.placed("a").values()) == 3
+
+
+def test_a_follower_says_what_the_leader_wrote():
+    world = World(replicas=1, scales=False)
+    world.want("a", 25)
+    world.settle()
+    world.start(leads=False)
+    assert reason(world, "a") is Reason.NOT_ENOUGH_ROOM
+    world.put(msgspec.structs.replace(world.vpods[key("a")], reason="Placed"))
+    world.observe()
+    assert reason(world, "a") is Reason.PLACED
+    world.put(msgspec.structs.replace(world.vpods[key("a")], reason="Whatever"))
+    world.observe()
+    assert reason(world, "a") is Reason.PLACED
