@@ -111,7 +111,7 @@ def serve(
         typer.Option(metavar="FILE", help="Write the URL to FILE once it is served: for scripts, with port 0."),
     ] = None,
 ) -> None:
-    """Serve kube-scheduler's calls, against the API server that the configuration names.
+    """Serve kube-scheduler's calls, claims and vpods, as the configuration says, against the API server that it names.
 
     Runs until SIGTERM or Ctrl-C, then finishes the bindings that are being written. Ready (see /readyz) as soon as all
     nodes and pods are known. SIGHUP takes changed settings of the algorithm into use at once, which otherwise happens
@@ -156,7 +156,7 @@ def serve(
 
     def started(url: str) -> None:
         gc.enable()
-        _announce(url, url_file)
+        _announce(url, url_file, _served(settings))
 
     settings = _settings(config)
     configure(settings.log)
@@ -201,10 +201,10 @@ def _stop(process: ServerProcess) -> None:
     structlog.get_logger(__name__).info("stopped")
 
 
-def _announce(url: str, url_file: Path | None) -> None:
+def _announce(url: str, url_file: Path | None, served: str) -> None:
     import structlog
 
-    structlog.get_logger(__name__).info("serving", url=url)
+    structlog.get_logger(__name__).info("serving", url=url, what=served)
     if url_file is not None:
         complete = url_file.with_name(f"{url_file.name}.new")
         complete.write_text(url, encoding="utf-8")

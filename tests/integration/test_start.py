@@ -24,6 +24,11 @@ LATER = {
     "extender.operate.scheduler_config": "other commands",
     "extender.operate.lint": "other commands",
     "algorithm.hived": "another algorithm",
+    "algorithm.placements": "vpods",
+    "extender.vpods": "vpods",
+    "extender.server.vpods": "vpods",
+    "extender.server.claims": "claims",
+    "extender.resources": "custom resources",
 }
 
 

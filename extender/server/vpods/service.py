@@ -108,7 +108,8 @@ class VPodService:
             in_loop=self._watch_reader,
         )
         self._is_shared = nodes is not None
-        self._nodes = nodes or self._reflect_nodes(api, timing)
+        # An informer that knows nothing yet is empty.
+        self._nodes = nodes if nodes is not None else self._reflect_nodes(api, timing)
         self._nodes.add_handler(self._nodes_changed)
         self._known_nodes: dict[str, HostNode] = {}
         self.sources = SourceInformers(sources(settings.vpods), self.informers, self.runtime.handle)
