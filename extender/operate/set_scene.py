@@ -107,7 +107,10 @@ def from_cluster(api: ApiServer, settings: Settings | None, namespaces: Iterable
     sets = _scene(by_kind(items), settings).sets
     looked = sorted({each.key.namespace for each in sets} | set(namespaces)) or ["default"]
     more, also_unread = read_cluster(api, _OF_SETS, looked)
-    scene = _scene(by_kind([*items, *more]), settings)
+    found = by_kind([*items, *more])
+    if not any("customresourcedefinitions" in text for text in unread):
+        found.setdefault("CustomResourceDefinition", [])  # none is installed, which is not the same as unknown
+    scene = _scene(found, settings)
     scene.unread = [*unread, *also_unread]
     return scene
 

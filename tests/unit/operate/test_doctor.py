@@ -250,6 +250,15 @@ def test_what_lint_finds_is_a_line_with_what_to_do(tmp_path: Path, cluster: Embe
     assert "ignoredByScheduler: true" in check.todo
 
 
+def test_what_lint_finds_in_sets_of_vpods_is_a_line_too(tmp_path: Path, cluster: EmbeddedCluster) -> None:
+    hosted = {"namespace": "kafka", "name": "sources", "stateful_set": "dispatcher", "capacity": 20}
+    path = configuration(tmp_path, cluster.url, vpods={"enabled": True, "sets": [hosted]})
+    (check,) = named(examine(path), "vpods")
+    assert check.status is Status.FAIL
+    assert check.what == "kafka/sources: WL821 no-stateful-set: StatefulSet kafka/dispatcher"
+    assert named(examine(configuration(tmp_path, cluster.url)), "vpods") == []
+
+
 def test_a_file_of_kube_scheduler_that_is_not_there_fails(tmp_path: Path, cluster: EmbeddedCluster) -> None:
     (check,) = named(examine(configuration(tmp_path, cluster.url), tmp_path / "nowhere.yaml"), "kube-scheduler")
     assert (check.status, check.what.endswith("nowhere.yaml: No such file or directory")) == (Status.FAIL, True)

@@ -180,6 +180,17 @@ def test_a_cluster_is_read_as_a_file_is() -> None:
     assert found.missing_rights == {}
 
 
+def test_a_cluster_without_the_resource_is_told_apart_from_one_that_was_not_read() -> None:
+    settings = settings_of(EXAMPLES["WL832"])
+    with serve_in_thread() as cluster:
+        reader = connect(ClusterSettings(server=cluster.url))
+        try:
+            found = from_cluster(reader, settings)
+        finally:
+            reader.close()
+    assert "WL831" in {each.rule.code for each in lint(found)}
+
+
 def test_missing_rights_are_named_by_namespace() -> None:
     findings = lint(SetScene([], None, {}, {"kafka": ["watch pods"], "": ["patch groups/status"]}))
     assert [each.detail for each in findings] == [
