@@ -124,21 +124,11 @@ class Deciding:
         self, key: ObjectKey, hosted: HostedSet, tracked: Tracked, vpod: VPodState, placement: Placement
     ) -> None:
         """Write a placement, and keep its room until that is seen."""
-        counts, reason, message = {o: n for o, n in placement.counts.items() if n}, Reason.PLACED, ""
-        if placement.left:
-            if tracked.name not in hosted.waiting:
-                self._state.touched[key] = None
-            since = hosted.waiting.setdefault(tracked.name, self._waits_since(hosted, tracked))
-            reason = Reason.NOT_ENOUGH_ROOM
-            message = f"{placement.left} of {vpod.wanted} vreplicas find no room on the pods of {key}"
-            if self._gives_back(key, hosted, since):
-                counts = {}
-        elif hosted.waiting.pop(tracked.name, None) is not None:
-            self._state.room_made(key)
+        counts, reason, message = self._judge(key, hosted, tracked, vpod, placement)
         _remember(hosted, tracked.name, placement)
         if kept := _kept(hosted, vpod, counts):
             counts = {ordinal: counts.get(ordinal, 0) + kept.get(ordinal, 0) for ordinal in {*counts, *kept}}
-            if not placement.left:
+            if reason is Reason.PLACED:
                 reason, message = Reason.MOVING, f"{sum(kept.values())} vreplicas are on two pods until they have moved"
         self._tell_problems(tracked)
         if tracked.problems:
@@ -150,6 +140,21 @@ class Deciding:
         placements = write_placements(counts, hosted.settings.workload)
         if not self._writing.write(tracked, placements, reason, message, counts=counts, moves=placement.moves):
             hosted.state.reserve(tracked.name, None)
+
+    def _judge(
+        self, key: ObjectKey, hosted: HostedSet, tracked: Tracked, vpod: VPodState, placement: Placement
+    ) -> tuple[dict[int, int], Reason, str]:
+        """What a vpod gets, and why. One that lacks room stands in line, and may have to give back what it has."""
+        counts = {ordinal: number for ordinal, number in placement.counts.items() if number}
+        if not placement.left:
+            if hosted.waiting.pop(tracked.name, None) is not None:
+                self._state.room_made(key)
+            return counts, Reason.PLACED, ""
+        if tracked.name not in hosted.waiting:
+            self._state.touched[key] = None
+        since = hosted.waiting.setdefault(tracked.name, self._waits_since(hosted, tracked))
+        message = f"{placement.left} of {vpod.wanted} vreplicas find no room on the pods of {key}"
+        return {} if self._gives_back(key, hosted, since) else counts, Reason.NOT_ENOUGH_ROOM, message
 
     def _waits_since(self, hosted: HostedSet, tracked: Tracked) -> float:
         """When a vpod began to lack room. If it has given back its part, a server that starts tries that no more."""
@@ -203,7 +208,7 @@ def _pass_on(hosted: HostedSet, name: str) -> None:
 def _waits(tracked: Tracked, vpod: VPodState, placement: Placement) -> bool:
     """Whether vreplicas stay on two pods: that is not over, and nothing is to be added."""
     overlap = tracked.overlap
-    if overlap is None or overlap.wanted != vpod.wanted or tracked.problems:
+    if overlap is None or overlap.wanted != vpod.wanted or (tracked.read and tracked.read.problems):
         return False
     return all(number <= vpod.committed.get(ordinal, 0) for ordinal, number in placement.counts.items())
 

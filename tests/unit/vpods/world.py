@@ -7,7 +7,7 @@ when a test says so. After each event it holds the truth against what the engine
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -315,6 +315,3 @@ class World:
 
     def demote(self) -> None:
         self.tell(TermEnded())
-
-
-__all__ = ["SET", "SS", "Sent", "World", "key", "replace"]
