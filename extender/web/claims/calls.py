@@ -19,8 +19,9 @@ from functools import partial
 import msgspec
 from starlette.types import Message
 
+from extender.claims.codes import ClaimCode
 from extender.claims.engine import ClaimEngine
-from extender.claims.events import Answered, ClaimAsked
+from extender.claims.events import Answered, ClaimAsked, ReleaseAsked, RenewAsked
 from extender.claims.records import PoolKey
 from extender.server.claims.runtime import Call, ClaimRuntime
 
@@ -86,6 +87,17 @@ class Calls:
         if answer.done():
             return answer.result()
         raise CallerDisconnected
+
+    async def finished(self, call: ReleaseAsked | RenewAsked) -> Answered:
+        """Return the answer. If the caller disconnects, the call continues, because it is about an existing claim.
+
+        Uvicorn cancels requests that outlive an orderly stop, and answers a plain 500 unless they answer themselves.
+        """
+        try:
+            return await asyncio.shield(self.ask(call))
+        except asyncio.CancelledError:
+            detail = "the server is shutting down; whether the call had an effect is not known"
+            return Answered(request=call.request, code=ClaimCode.SHUTTING_DOWN, claim=call.claim, detail=detail)
 
     def ask(self, call: Call) -> asyncio.Future[Answered]:
         """Send a call to the engine, and return its future answer."""

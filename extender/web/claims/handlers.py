@@ -10,7 +10,6 @@ GET    /v1/pools, /v1/pools/NAMESPACE/POOL  idle and claimed pods, and waiting r
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
 import time
@@ -233,7 +232,7 @@ class ClaimHandlers:
         pool, _ = self._owner(claim, known)
         caller = await self._callers.holder(request, pool.namespace, "update")
         event = RenewAsked(self._runtime.new_request(), claim, caller.tenant, wanted.lease_seconds)
-        answer = await self._finished(event)
+        answer = await self._calls.finished(event)
         if answer.code is not ClaimCode.RENEWED:
             return _refusal(answer)
         view = self._view(claim, None)
@@ -249,7 +248,7 @@ class ClaimHandlers:
             return _refusal(Answered(request="", code=ClaimCode.NOT_YOURS, claim=claim))
         has_waited = known is not None and known.answer is None
         claim = _name(claim, known)
-        answer = await self._finished(ReleaseAsked(self._runtime.new_request(), claim, caller.tenant))
+        answer = await self._calls.finished(ReleaseAsked(self._runtime.new_request(), claim, caller.tenant))
         if answer.code is not ClaimCode.RELEASED:
             return _refusal(answer)
         if known is not None and has_waited:
@@ -263,15 +262,12 @@ class ClaimHandlers:
         if not claims:
             raise self._unknown(f"with the key {wanted.key}")
         # The request that waits first: it would take pods again once the claim that it waits for has ended.
-        answers = [await self._finished(ReleaseAsked(self._runtime.new_request(), claim, tenant)) for claim in claims]
+        calls = [ReleaseAsked(self._runtime.new_request(), claim, tenant) for claim in claims]
+        answers = [await self._calls.finished(each) for each in calls]
         for answer in answers:
             if answer.code is ClaimCode.RELEASED:
                 return _json(200, _ended(answer.claim, pool, tenant, "released", answer.code))
         return _refusal(answers[0])
-
-    async def _finished(self, event: ReleaseAsked | RenewAsked) -> Answered:
-        """Return the answer. If the caller disconnects, the call continues, because it is about an existing claim."""
-        return await asyncio.shield(self._calls.ask(event))
 
     def _owner(self, claim: str, known: Queued | None) -> tuple[PoolKey, str]:
         """Return the pool and the tenant of a claim. Raises BadRequest: 404 if it is unknown, 503 if not ready."""
