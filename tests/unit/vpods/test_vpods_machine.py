@@ -6,12 +6,13 @@ every vpod has what it wants, or no pod has room for it; numbers are as even as 
 server that starts anew changes nothing.
 """
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
-from extender.vpods.events import TermBegun
+from extender.vpods.events import TermBegun, VPodGone
 from extender.vpods.writes.placements import WritePlacements
 from tests.support.engine.in_flight import TIMED_OUT, InFlightRules
 from tests.support.examples import few
@@ -79,6 +80,23 @@ class VPodsMachine(InFlightRules):
     )
     def reconfigure(self, changes):
         self.world.configure(**changes)
+
+    @rule(replicas=st.integers(0, 6))
+    def somebody_else_scales(self, replicas):
+        self.world.scale(replicas)
+
+    @precondition(lambda self: self.world.workload_is_there)
+    @rule()
+    def the_statefulset_goes(self):
+        self.world.delete_workload()
+
+    @precondition(lambda self: key("x", source="others") in self.world.vpods)
+    @rule()
+    def an_object_leaves_its_source_and_comes_back(self):
+        """Its labels change, and change back. While it is away its placements are none of ours."""
+        record = self.world.vpods[key("x", source="others")]
+        self.world.watch.append(VPodGone(record.key, record.uid, exists=True))
+        self.world.put(msgspec.structs.replace(record, placements=()))
 
     @rule(fault=st.sampled_from(["", "raises", "lies"]))
     def policy_fails(self, fault):
@@ -174,6 +192,8 @@ class VPodsMachine(InFlightRules):
             world.change(ordinal, ready=True, closed=False, terminating=False)
         world.control()
         world.policy_fault = ""
+        if not world.workload_is_there:
+            world.scale(world.workload.replicas)
         if world.engine.term is None:
             while world.watch:
                 world.observe()

@@ -29,6 +29,7 @@ from extender.vpods.events import (
     Ticked,
     VPodGone,
     VPodSeen,
+    WorkloadGone,
     WorkloadSeen,
 )
 from extender.vpods.names import pod_name
@@ -86,6 +87,7 @@ class World:
         self.settings = SetSettings(key=SET, workload="ss", **{"capacity": 10} | settings)
         self.nodes = {f"n{n}": HostNode(f"n{n}", serves=True, zone=f"z{n % zones}") for n in range(nodes)}
         self.workload = Workload(SS, "ss-uid", self.next_version(), replicas)
+        self.workload_is_there = True
         self.pods: dict[int, HostPod] = {}
         self.vpods: dict[VPodKey, VPodRecord] = {}
         self.watch: deque[Any] = deque()
@@ -143,7 +145,8 @@ class World:
         for vpod in self.vpods.values():
             self.tell(VPodSeen(vpod))
         self.tell(SetsConfigured((self.settings,)))
-        self.tell(WorkloadSeen(self.workload))
+        if self.workload_is_there:
+            self.tell(WorkloadSeen(self.workload))
         self.tell(Synced())
         if leads:
             self.tell(TermBegun(1))
@@ -192,7 +195,7 @@ class World:
             sent.outcome = self.write(command)
         elif isinstance(command, ScaleWorkload):
             sent.outcome = Outcome(OutcomeKind.LOST)
-            if command.resource_version == self.workload.version:
+            if self.workload_is_there and command.resource_version == self.workload.version:
                 self.check_drained(command.replicas)
                 self.replicas.append(command.replicas)
                 self.scale(command.replicas)
@@ -283,16 +286,25 @@ class World:
         return dict(self.vpods[key(name)].placements)
 
     def scale(self, replicas: int) -> None:
-        self.workload = Workload(SS, self.workload.uid, self.next_version(), replicas)
+        uid = self.workload.uid if self.workload_is_there else f"ss-{self.version}"
+        self.workload_is_there = True
+        self.workload = Workload(SS, uid, self.next_version(), replicas)
         self.watch.append(WorkloadSeen(self.workload))
         self.control()
+
+    def delete_workload(self) -> None:
+        """The StatefulSet is deleted, with its pods. `scale` makes it anew."""
+        self.workload_is_there = False
+        for ordinal in sorted(self.pods):
+            self.lose(ordinal)
+        self.watch.append(WorkloadGone(SS))
 
     def control(self) -> None:
         """The StatefulSet controller: pods of ordinals below the replicas are there, ready, and no others."""
         for ordinal in sorted(self.pods):
             if ordinal >= self.workload.replicas:
                 self.lose(ordinal)
-        for ordinal in range(self.workload.replicas):
+        for ordinal in range(self.workload.replicas if self.workload_is_there else 0):
             if ordinal not in self.pods:
                 node = f"n{ordinal % len(self.nodes)}"
                 name = pod_name("ss", ordinal)
