@@ -20,6 +20,8 @@ from extender.vpods.views import PodStage, stage_of
 
 #: The largest number of replicas, and the largest capacity, that are tried.
 MOST_REPLICAS, MOST_CAPACITY = 10_000, 1_000_000
+#: How many numbers are tried in whole simulations, at most.
+_TRIES = 6
 
 
 class PodShare(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +77,7 @@ class Explaining:
     def __init__(self, copy: SetCopy, vpod: VPodCopy) -> None:
         self._copy, self._vpod = copy, vpod
         self._simulation = Simulation(copy)
-        self._helps: list[Help] = []
+        self._helps: dict[str, Help] = {}
         #: Where the policy would put it now; None: unknown.
         self._best: Placement | None = None
         self._is_complete = False
@@ -105,7 +107,7 @@ class Explaining:
             waits=_why_waits(copy, vpod) if vpod.pending else (),
             rules=_rules(copy, vpod, self._best),
             pods=_shares(copy, vpod),
-            helps=self._helps,
+            helps=list(self._helps.values()),
             is_complete=self._is_complete,
         )
 
@@ -164,21 +166,9 @@ class Explaining:
 
     def _try_replicas(self) -> Iterator[None]:
         copy, replicas = self._copy, self._copy.replicas
-        if copy.workload is None:
-            return
-        extra = _Extra(self._simulation, replicas)
-        least = -1
-        for found in self._least(replicas, max(replicas, MOST_REPLICAS), extra.set):
-            least = least if found is None else found
-            yield
-        if least > 0:
-            settings = copy.settings
-            text = f"{least} replicas instead of {replicas}"
-            if settings.scales and least > settings.max_replicas:
-                text += f"; max_replicas, {settings.max_replicas}, stops the autoscaler"
-            elif not settings.scales:
-                text += "; the autoscaler is off"
-            self._helps.append(Help(change="replicas", value=least, text=text))
+        if copy.workload is not None:
+            extra = _Extra(self._simulation, replicas)
+            yield from self._try("replicas", self._least(replicas, max(replicas, MOST_REPLICAS), extra.set))
 
     def _try_capacity(self) -> Iterator[None]:
         state, capacity = self._simulation.hosted.state, self._copy.settings.capacity
@@ -186,13 +176,43 @@ class Explaining:
         def change(value: int) -> None:
             state.capacity = value
 
-        least = -1
-        for found in self._least(capacity, max(capacity, MOST_CAPACITY), change):
-            least = least if found is None else found
+        yield from self._try("capacity", self._least(capacity, max(capacity, MOST_CAPACITY), change))
+
+    def _try(self, change: str, numbers: Iterator[int | None]) -> Iterator[None]:
+        """Note the number that is found; then try it in a whole simulation, where vpods compete for what is new, and
+        take more until it is enough."""
+        found = -1
+        for number in numbers:
+            found = found if number is None else number
             yield
-        if least > 0:
-            text = f"a capacity of {least} for each pod instead of {capacity}"
-            self._helps.append(Help(change="capacity", value=least, text=text))
+        step = 1
+        for _ in range(_TRIES if found > 0 else 0):
+            self._helps[change] = Help(change=change, value=found, text=self._text(change, found))
+            simulation = self._with(change, found)
+            for _ in simulation.run():
+                yield
+            if self._vpod.name not in simulation.hosted.waiting:
+                return
+            found, step = found + step, step * 2
+        self._helps.pop(change, None)
+
+    def _with(self, change: str, value: int) -> Simulation:
+        simulation = Simulation(self._copy)
+        if change == "replicas":
+            simulation.configure(scales=False)
+            simulation.scale(value)
+        else:
+            simulation.configure(capacity=value)
+        return simulation
+
+    def _text(self, change: str, value: int) -> str:
+        copy, settings = self._copy, self._copy.settings
+        if change == "capacity":
+            return f"a capacity of {value} for each pod instead of {settings.capacity}"
+        text = f"{value} replicas instead of {copy.replicas}"
+        if settings.scales and value > settings.max_replicas:
+            return f"{text}; max_replicas, {settings.max_replicas}, stops the autoscaler"
+        return text if settings.scales else f"{text}; the autoscaler is off"
 
     def _try_opening(self) -> None:
         """Open the pods that are closed, if that alone does it."""
@@ -209,7 +229,8 @@ class Explaining:
         if fits:
             names = ", ".join(f"{copy.settings.workload}-{ordinal}" for ordinal in closed[:5])
             more = f" and {len(closed) - 5} more" if len(closed) > 5 else ""
-            self._helps.append(Help(change="open", value=None, text=f"pods that are closed now: {names}{more}"))
+            text = f"pods that are closed now: {names}{more}"
+            self._helps["open"] = Help(change="open", value=None, text=text)
 
 
 class _Extra:

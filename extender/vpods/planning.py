@@ -22,6 +22,9 @@ from extender.vpods.records import ObjectKey, SetSettings, VPodKey
 from extender.vpods.simulation import Moved, Scaled, Simulation
 from extender.vpods.views import Sums
 
+#: How many names are compared with a misspelt one.
+COMPARED = 1000
+
 
 class ChangeError(ValueError):
     """A change that cannot be made. `field` is its path in the request."""
@@ -210,8 +213,9 @@ class _Checked:
             seen.add(name)
             vpod = known.get(name)
             if vpod is None and (change.deleted or change.vreplicas is None):
-                short = [each.removeprefix(f"{self._copy.key.namespace}/") for each in (*known,)]
-                meant = near(change.vpod, [*known, *short])
+                names = [*known][:COMPARED]
+                short = [each.removeprefix(f"{self._copy.key.namespace}/") for each in names]
+                meant = near(change.vpod, [*names, *short])
                 raise ChangeError(
                     f"{field}.vpod", f"{name} is not a vpod of {self._copy.key}; a new one needs `vreplicas`{meant}"
                 )
@@ -237,7 +241,8 @@ class _Checked:
     def _check_nodes(self, field: str, names: Sequence[str]) -> None:
         for index, name in enumerate(names):
             if name not in self._copy.nodes:
-                raise ChangeError(f"{field}.{index}", f"there is no node {name}{near(name, self._copy.nodes)}")
+                meant = near(name, [*self._copy.nodes][:COMPARED])
+                raise ChangeError(f"{field}.{index}", f"there is no node {name}{meant}")
 
 
 def _check_policy(settings: SetSettings) -> None:

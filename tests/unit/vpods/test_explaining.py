@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from extender.vpods.copies import copy_set
 from extender.vpods.explaining import Explaining, Explanation
@@ -27,9 +29,9 @@ def explained(world: World, name: str) -> Explanation:
     return found
 
 
-def full(**settings: Any) -> World:
+def full(**given_settings: Any) -> World:
     """Two pods of three vreplicas each: `a` has four of them, and `b` two of five."""
-    world = World(**{"replicas": 2, "capacity": 3, "scales": False} | settings)
+    world = World(**{"replicas": 2, "capacity": 3, "scales": False} | given_settings)
     for name, wanted in (("a", 4), ("b", 5)):
         world.want(name, wanted)
         world.settle()
@@ -159,3 +161,36 @@ def test_a_set_that_is_looked_at_stays_as_it_is() -> None:
     assert [vpod.name for vpod in page(copied, after="ns/a")] == ["ns/b"]
     assert [vpod.name for vpod in page(copied, waiting=True)] == ["ns/b"]
     assert state(world) == was
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    wanted=st.lists(st.integers(1, 9), min_size=2, max_size=4),
+    replicas=st.integers(1, 3),
+    capacity=st.integers(1, 5),
+    zones=st.integers(1, 2),
+    max_per_pod=st.integers(0, 2),
+)
+def test_the_change_is_enough_and_one_less_is_not(
+    wanted: list[int], replicas: int, capacity: int, zones: int, max_per_pod: int
+) -> None:
+    """Held against dry runs of the whole set, for the vpod that waits last; one less, where no other one competes."""
+    world = World(replicas=replicas, nodes=4, zones=zones, capacity=capacity, scales=False, max_moves=100)
+    for number, each in enumerate(wanted):
+        world.want(f"v{number}", each, max_per_pod=max_per_pod)
+        world.settle()
+        world.pass_time(1)
+    copied = copy_set(world.engine, SET, world.now)
+    assert copied is not None
+    waiting = list(world.engine.sets[SET].waiting)
+    if not waiting:
+        return
+    for each in explained(world, waiting[-1]).helps:
+        assert each.value is not None
+        for value in [each.value] if len(waiting) > 1 else [each.value, each.value - 1]:
+            made = Changes(replicas=value) if each.change == "replicas" else Changes(settings={"capacity": value})
+            planning = Planning(copied, made)
+            for _ in planning.run():
+                pass
+            left = {lacking.vpod for lacking in planning.result().waiting}
+            assert (waiting[-1] not in left) == (value == each.value), (each.change, value, left)

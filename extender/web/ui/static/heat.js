@@ -15,6 +15,7 @@ const LOAD = 34;
 const ZONE = 16;
 const TALL = 620;
 const TEXT = 11;
+const LABEL = 22;
 
 export class HeatMap {
   // `say(text lines, x, y)` shows what is pointed at, "" nothing; `choose(vpod)` gets the name of the row that is clicked.
@@ -133,6 +134,11 @@ export class HeatMap {
     context.fillRect(x, 2, width, high);
     context.fillStyle = isOut ? paint.css.muted : paint.css.used;
     context.fillRect(x, 2 + high * (1 - share), width, high * share);
+    if (pods.length === 1 && width >= LABEL) {
+      context.font = `${TEXT}px system-ui, sans-serif`;
+      context.fillStyle = inkOn(share > 0.55 ? (isOut ? paint.base.muted : paint.base.used) : paint.base.free);
+      context.fillText(String(pods[0].ordinal), x + 4, 10);
+    }
     if (isOut) {
       context.strokeStyle = paint.css.cross;
       context.lineWidth = 1.5;
