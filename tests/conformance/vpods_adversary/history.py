@@ -53,6 +53,17 @@ class History:
         with self._lock:
             return len(self.writes)
 
+    def line(self, write: Write) -> str:
+        """A write for people: what of it matters to vpods."""
+        spec, status = write.body.get("spec") or {}, write.body.get("status") or {}
+        what: Object = {name: spec[name] for name in ("vreplicas", "replicas", "unschedulable") if name in spec}
+        if write.kind == "vpods":
+            what |= {name: status.get(name) for name in ("placements", "reason")}
+        if write.kind == "pods":
+            what |= {each["type"]: each["status"] for each in status.get("conditions", ())}
+        by = "adversary" if write.revision in self.own else "deleted" if write.is_deletion else ""
+        return f"    version {write.revision} at {write.at:.3f}: {write.kind} {write.name} {by} {what}"
+
     def now(self, kind: str) -> dict[str, Object]:
         """The objects of a kind, by namespace and name."""
         found: dict[str, Object] = {}

@@ -37,5 +37,6 @@ def attempt(seed: int, storms: int, steps: int, *, faults: bool = True, patience
                 storm.restart_all()
             done += 1
         if storm.found:
+            storm.trace += [w.history.line(write) for write in w.history.since(0)]
             storm.trace.append(w.words())
     return Outcome(draw, done, storm.found, storm.trace, storm.did)
