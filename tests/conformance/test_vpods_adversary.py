@@ -142,6 +142,13 @@ def test_somebody_else_may_shrink_the_set() -> None:
     assert story.judge.found == []
 
 
+def test_what_somebody_else_places_at_the_last_moment_is_not_waggles_fault() -> None:
+    story = Story()
+    story.vpod("a", 1, ("fleet-2", 1), own=True)
+    story.scale(2)
+    assert story.judge.found == []
+
+
 def test_replicas_out_of_bounds_are_noticed() -> None:
     story = Story()
     story.scale(5)

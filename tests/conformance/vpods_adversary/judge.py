@@ -67,6 +67,8 @@ class Judge:
     #: When somebody else last took pods of a StatefulSet away, and since when a pod is not well.
     shrunk: dict[str, float] = field(default_factory=dict)
     unwell: dict[str, float] = field(default_factory=dict)
+    #: VPods whose placements somebody else wrote last: a scale-down may be on its way already.
+    foreign: dict[str, float] = field(default_factory=dict)
 
     def take(self, write: Write) -> None:
         handle = getattr(self, f"_{write.kind}", None)
@@ -93,8 +95,12 @@ class Judge:
             return
         self.vpods[write.name] = write.body
         had, has = placements(before or {}), placements(write.body)
-        if write.revision in self.own or had == has:
+        if had == has:
             return
+        if write.revision in self.own:
+            self.foreign[write.name] = write.at
+            return
+        self.foreign.pop(write.name, None)
         self.writes += 1
         self.moves += max(0, sum((had - has).values()) - max(0, sum(had.values()) - sum(has.values())))
         hosting = self.sets.get(set_of(write.body))
@@ -156,6 +162,12 @@ class Judge:
         step = hosting.up_step if now > before else hosting.down_step
         if step and abs(now - before) > step and before >= hosting.least:
             self._say(write, f"scaled from {before} to {now} in one step, not {step}")
+
+    def _left_behind(self, hosting: SetDraw, replicas: int, at: float) -> dict[str, int]:
+        """Vreplicas that Waggle placed on pods beyond so many replicas, or could know of."""
+        known = [name for name in self.members(hosting) if at - self.foreign.get(name, float("-inf")) > GRACE]
+        held = sum((placements(self.vpods[name]) for name in known), Counter())
+        return {pod: n for pod, n in held.items() if (o := ordinal(pod, hosting.name)) is not None and o >= replicas}
 
     def _pods(self, write: Write) -> None:
         self.pods.pop(write.name, None) if write.is_deletion else self.pods.update({write.name: write.body})
