@@ -154,10 +154,7 @@ class Judge:
         if not min(before, hosting.least) <= now <= max(before, hosting.most):
             self._say(write, f"scaled from {before} to {now}, out of {hosting.least} to {hosting.most}")
         if now < before:
-            lost = {
-                pod: n for pod, n in self.held(hosting).items() if (o := ordinal(pod, name)) is not None and o >= now
-            }
-            if lost:
+            if lost := self._left_behind(hosting, now, write.at):
                 self._say(write, f"scaled from {before} to {now} while {lost} were there")
         step = hosting.up_step if now > before else hosting.down_step
         if step and abs(now - before) > step and before >= hosting.least:
