@@ -153,9 +153,8 @@ class Judge:
             self._say(write, f"scaled from {before} to {now}, and Waggle must not")
         if not min(before, hosting.least) <= now <= max(before, hosting.most):
             self._say(write, f"scaled from {before} to {now}, out of {hosting.least} to {hosting.most}")
-        if now < before:
-            if lost := self._left_behind(hosting, now, write.at):
-                self._say(write, f"scaled from {before} to {now} while {lost} were there")
+        if now < before and (lost := self._left_behind(hosting, now, write.at)):
+            self._say(write, f"scaled from {before} to {now} while {lost} were there")
         step = hosting.up_step if now > before else hosting.down_step
         if step and abs(now - before) > step and before >= hosting.least:
             self._say(write, f"scaled from {before} to {now} in one step, not {step}")
