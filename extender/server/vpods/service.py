@@ -205,8 +205,12 @@ class VPodService:
             self.terms.informers_ready()
 
     def _catching_up(self) -> tuple[Reflector[Any], ...]:
-        """The informers that must be as new as the API server when a term begins."""
-        return (self._nodes, *self.informers.synced)
+        """The informers that must be as new as the API server when a term begins.
+
+        A namespace that Waggle may not read any more keeps no other one waiting: its pods are as old as they are.
+        """
+        failing = {id(each) for each in self.sets.hosts.all if each.failing}
+        return (self._nodes, *(each for each in self.informers.synced if id(each) not in failing))
 
     # -- informers ------------------------------------------------------------------------------------------------
 

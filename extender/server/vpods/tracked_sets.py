@@ -25,6 +25,8 @@ log = structlog.get_logger(__name__)
 
 #: Seconds until a failed write of a status is retried: the first value, doubled each time up to the second.
 _FIRST_PAUSE, _LONGEST_PAUSE = 3.0, 60.0
+#: Writes of statuses in flight: placements, which share the queue of writes, must not wait behind those of 1000 sets.
+_MOST_WRITES = 16
 
 
 @dataclass(slots=True)
@@ -116,7 +118,7 @@ class SetObjects:
         `trouble` returns why nothing is known of a namespace."""
         for tracked in self._tracked.values():
             due = max(tracked.not_before, tracked.written_at + PAUSE)
-            if tracked.writing is None and now >= due:
+            if tracked.writing is None and now >= due and len(self._writing) < _MOST_WRITES:
                 self._write(tracked, term, found.get(tracked.obj.key), trouble, now)
 
     def _write(

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.processes import ELECTION, replicas
 from tests.support.cluster.vpod_world import VPodWorld, vpod_world
@@ -91,3 +93,28 @@ def test_a_leader_that_is_killed_in_the_middle_of_a_drain(tmp_path: Path) -> Non
             w.cluster.faults.clear()
             eventually(lambda: w.replicas() == 3, seconds=60)
             eventually(lambda: w.held().total() == 28 and set(w.held()) == {"fleet-0", "fleet-1", "fleet-2"})
+
+
+@pytest.mark.slow
+def test_a_leader_that_hangs_decides_nothing_when_it_goes_on(tmp_path: Path) -> None:
+    """SIGSTOP for longer than its lease: the other one leads meanwhile, and both never decide at once."""
+    with vpod_world(replicas=3, capacity=10, serve=False, min_replicas=3) as w:
+        settings = w.settings().model_dump(mode="json", include={"vpods", "extender"})
+        sections = {**settings, "leader_election": {**QUICK_ELECTION, "namespace": "default"}}
+        lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/waggle-vpods"
+        with replicas(2, w.cluster.url, tmp_path, sections) as both:
+            w.add_vpod("a", 6)
+            before = w.placed("a", 6)
+            holder = w.api.get(lease).json()["spec"]["holderIdentity"]
+            leader = next(each for each in both if each.name in holder)
+            leader.pause()
+            w.add_vpod("b", 6)
+            w.placed("b", 6)
+            assert w.api.get(lease).json()["spec"]["holderIdentity"] != holder
+            leader.resume()
+            for number in range(4):
+                w.add_vpod(f"v{number}", 3)
+                w.placed(f"v{number}", 3)
+            assert w.placements("a") == before
+            assert w.witness is not None
+            assert w.witness.moves.total() == 0
