@@ -12,6 +12,7 @@ vreplicas are stands in the status of each vpod, so a restart or another leader 
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable
 from typing import Any
@@ -57,6 +58,8 @@ from extender.vpods.writes import kinds
 
 #: Seconds for writes in flight to finish when the server stops.
 _LAST_WRITES = 5.0
+#: New objects after which the garbage collector looks at them, as for the engine of pods.
+_COLLECT_AFTER = 5000
 #: The kinds of writes and reads of the engine.
 KINDS = (*kinds.KINDS, set_objects.KIND)
 _Report = VPodEvent | SetStatusWritten
@@ -199,6 +202,10 @@ class VPodService:
         return Leadership(api, election.model_copy(update={"name": f"{election.name}-vpods"}))
 
     def _synchronised(self) -> None:
+        # What was just built lives as long as the process: the garbage collector need not scan it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER)
         if self.terms is None:
             self.runtime.handle(TermBegun(0))
         else:
