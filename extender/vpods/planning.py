@@ -19,7 +19,8 @@ from extender.vpods import views
 from extender.vpods.copies import SetCopy, VPodCopy, copy_set
 from extender.vpods.names import MOST, split
 from extender.vpods.records import ObjectKey, SetSettings, VPodKey
-from extender.vpods.simulation import Moved, Scaled, Simulation
+from extender.vpods.simulation import Simulation
+from extender.vpods.steps import Moved, Scaled
 from extender.vpods.views import Sums
 
 #: How many names are compared with a misspelt one.
@@ -112,7 +113,7 @@ class Planning:
         """Run the simulation, and yield after each of its events."""
         simulation = self._simulation
         yield from simulation.run(horizon=0.0)
-        self._due = simulation.steps_total
+        self._due = simulation.steps.total
         self._changes.make(simulation)
         yield from simulation.run()
 
@@ -122,16 +123,16 @@ class Planning:
         after = copy_set(simulation.engine, simulation.key, simulation.now)
         assert after is not None
         waiting = [vpod for vpod in after.vpods if vpod.pending]
-        scaled = simulation.scaled
+        scaled = simulation.steps.scaled
         return Plan(
             before=views.sums(self._copy),
             after=views.sums(after),
-            steps=simulation.steps[:limit],
-            steps_total=simulation.steps_total,
+            steps=simulation.steps.kept[:limit],
+            steps_total=simulation.steps.total,
             steps_due=self._due,
-            moves={why.value: number for why, number in sorted(simulation.moved.items())},
-            grown=simulation.grown,
-            given_up=simulation.given_up,
+            moves={why.value: number for why, number in sorted(simulation.steps.moved.items())},
+            grown=simulation.steps.grown,
+            given_up=simulation.steps.given_up,
             added=[ordinal for step in scaled for ordinal in range(step.before, step.after)],
             removed=[ordinal for step in scaled for ordinal in range(step.before - 1, step.after - 1, -1)],
             waiting=[_lacking(vpod) for vpod in sorted(waiting, key=_longest)[:limit]],

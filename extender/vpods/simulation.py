@@ -19,12 +19,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from algorithm.placements.model import Counts
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.core.scale import ScaleWorkload, WorkloadScaled
 from extender.vpods.copies import SetCopy, VPodCopy
@@ -48,66 +46,22 @@ from extender.vpods.notices import Notice
 from extender.vpods.records import HostNode, HostPod, ObjectKey, Toleration, VPodKey, VPodRecord, Workload
 from extender.vpods.sets import HostedSet
 from extender.vpods.state import SELDOM
-from extender.vpods.views import paired
+from extender.vpods.steps import Scaled, Steps, Why
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
 from extender.vpods.writes.read import VPodRead
 
 #: Events after which a simulation ends although the engine is not at rest; and seconds of its own time.
 MOST_EVENTS = 100_000
 HORIZON = 86_400.0
-#: Steps that are kept, the first ones. All are counted.
-MOST_STEPS = 10_000
-
-
-class Why(StrEnum):
-    """Why vreplicas move, appear or go."""
-
-    #: Its pod is gone, not ready for too long, or on a node that does not serve.
-    LOST_POD = "lost pod"
-    #: Its pod takes none: an annotation, or its node is cordoned.
-    CLOSED_POD = "closed pod"
-    #: Its pod is about to be taken away.
-    DRAIN = "drain"
-    #: Its pod holds more than it can.
-    TOO_FULL = "too full"
-    EVENNESS = "evenness"
-    #: More is wanted, or there is room at last; less is wanted.
-    GROWTH = "growth"
-    SHRINKAGE = "shrinkage"
-
-
-class Moved(msgspec.Struct, frozen=True, gc=False):
-    """Vreplicas of a vpod that moved. `source` None: new; `target` None: given up. `at`: seconds from the beginning."""
-
-    at: float
-    vpod: str
-    source: int | None
-    target: int | None
-    vreplicas: int
-    why: Why
-
-
-class Scaled(msgspec.Struct, frozen=True, gc=False):
-    """The replicas of the StatefulSet changed."""
-
-    at: float
-    before: int
-    after: int
 
 
 class Simulation:
-    """One run. `steps` has what happened, in order: the first MOST_STEPS of `steps_total`."""
-
-    steps_total = 0
+    """One run. `steps` has what happened."""
 
     def __init__(self, copy: SetCopy) -> None:
         self.key = copy.key
         self.start = self.now = copy.now
-        self.steps: list[Moved | Scaled] = []
-        self.scaled: list[Scaled] = []
-        #: Vreplicas that moved from pod to pod, by reason; and those that were new, or given up.
-        self.moved: Counter[Why] = Counter()
-        self.grown = self.given_up = 0
+        self.steps = Steps(self._why)
         self.events = 0
         self.is_at_rest = False
         self.engine = VPodEngine()
@@ -117,8 +71,6 @@ class Simulation:
         #: Pods that do not come back.
         self._lost: set[int] = set()
         self._vpods: dict[VPodKey, VPodRecord] = {}
-        #: Vreplicas of a vpod that are on these pods already, and still on the old ones, too.
-        self._copied: dict[VPodKey, dict[int, int]] = {}
         self._version = 0
         #: Changes; commands that are on their way; what watches will show.
         self._changes: deque[VPodEvent] = deque()
@@ -284,7 +236,7 @@ class Simulation:
         before, _ = read_placements(record.placements, workload)
         after, _ = read_placements(command.placements, workload)
         if before != after:
-            self._note(record, before, after)
+            self.steps.note(self.seconds, record, before, after)
         status: dict[str, Any] = {"placements": command.placements}
         if record.source.has_conditions:
             status |= {"reason": command.reason, "condition": command.condition, "since": command.since}
@@ -300,52 +252,6 @@ class Simulation:
             return Outcome(OutcomeKind.LOST)
         self._watch.extend(self._scaled(command.replicas))
         return Outcome(OutcomeKind.DONE)
-
-    def _note(self, record: VPodRecord, before: Counts, after: Counts) -> None:
-        """Note what changed in a status. Vreplicas that are on two pods for a while move when the old pods are left."""
-        name = str(record.key)
-        copied = self._copied.pop(record.key, {})
-        surplus = sum(after.values()) - record.wanted
-        for move in paired(name, before, after):
-            number = move.vreplicas
-            if move.source is None and move.target is not None and surplus > 0:
-                twice = min(surplus, number)
-                copied[move.target] = copied.get(move.target, 0) + twice
-                surplus, number = surplus - twice, number - twice
-            elif move.target is None and move.source is not None:
-                number = self._leave(name, move.source, number, copied)
-            if number:
-                self._moves(Moved(self.seconds, name, move.source, move.target, number, Why.GROWTH))
-        if copied and sum(after.values()) > record.wanted:
-            self._copied[record.key] = copied
-
-    def _leave(self, name: str, source: int, number: int, copied: dict[int, int]) -> int:
-        """Note the end of moves from a pod to those on which the vreplicas are already. Return how many are left."""
-        while number and copied:
-            target = next(iter(copied))
-            moved = min(number, copied[target])
-            self._moves(Moved(self.seconds, name, source, target, moved, Why.GROWTH))
-            number -= moved
-            copied[target] -= moved
-            if not copied[target]:
-                del copied[target]
-        return number
-
-    def _moves(self, move: Moved) -> None:
-        """Count a move, with its reason, and keep it."""
-        move = msgspec.structs.replace(move, why=self._why(move.source, move.target))
-        if move.source is None:
-            self.grown += move.vreplicas
-        elif move.target is None:
-            self.given_up += move.vreplicas
-        else:
-            self.moved[move.why] += move.vreplicas
-        self._keep(move)
-
-    def _keep(self, step: Moved | Scaled) -> None:
-        self.steps_total += 1
-        if len(self.steps) < MOST_STEPS:
-            self.steps.append(step)
 
     def _why(self, source: int | None, target: int | None) -> Why:
         """Why vreplicas leave a pod, or come to one."""
@@ -373,9 +279,7 @@ class Simulation:
         assert self._workload is not None
         if replicas == self._workload.replicas:
             return
-        step = Scaled(self.seconds, self._workload.replicas, replicas)
-        self.scaled.append(step)
-        self._keep(step)
+        self.steps.scale(Scaled(self.seconds, self._workload.replicas, replicas))
         self._workload = msgspec.structs.replace(self._workload, version=self._next_version(), replicas=replicas)
         yield WorkloadSeen(self._workload)
         for ordinal in sorted(ordinal for ordinal in self._pods if ordinal >= replicas):

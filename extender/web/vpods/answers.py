@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from extender.vpods.copies import SetCopy
 from extender.vpods.explaining import Explanation
 from extender.vpods.planning import Plan
-from extender.vpods.simulation import Moved, Scaled
+from extender.vpods.steps import Moved, Scaled
 from extender.web.vpods.bodies import SumsBody, pod_of, sums_body
 
 

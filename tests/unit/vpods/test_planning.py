@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from extender.vpods.copies import SetCopy, copy_set
 from extender.vpods.planning import ChangeError, Changes, Plan, Planning, VPodChange
-from extender.vpods.simulation import Moved, Scaled
+from extender.vpods.steps import Moved, Scaled
 from tests.unit.vpods.world import SET, World
 
 
