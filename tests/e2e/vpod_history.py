@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -54,17 +55,16 @@ class History:
         self._plane = plane
         self._paths = (VPODS, STATEFUL_SETS, *resources)
         self._versions: list[Version] = []
-        self._trouble: list[str] = []
+        #: The revision up to which each watch has come.
+        self._since: dict[str, str] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
         for path in self._paths:
-            listed: Object = eventually(lambda path=path: self._list(path), f"{path} are served")  # type: ignore[misc]
-            for item in listed["items"]:
-                self._add(path, item)
-            since = listed["metadata"]["resourceVersion"]
+            with self._plane.client() as http:
+                since: str = eventually(lambda http=http, path=path: self._list(http, path), f"{path} are served")  # type: ignore[misc]
             thread = threading.Thread(target=self._watch, args=(path, since), daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -76,30 +76,43 @@ class History:
         self._over.set()
         for thread in self._threads:
             thread.join(5 * _QUIET)
-        assert not self._trouble, self._trouble
 
-    def _list(self, path: str) -> Object | None:
-        """None while the API server prepares for a resource that is new."""
-        with self._plane.client() as http:
-            answer = http.get(path)
-        return None if answer.status_code == httpx.codes.TOO_MANY_REQUESTS else describe(answer)
+    def _list(self, http: httpx.Client, path: str) -> str:
+        """The revision of the list; "" if the API server is being restarted, or prepares for a new resource."""
+        answer = http.get(path)
+        if answer.status_code != httpx.codes.OK:
+            return ""
+        listed = answer.json()
+        for item in listed["items"]:
+            self._add(path, item)
+        revision: str = listed["metadata"]["resourceVersion"]
+        return revision
 
     def _watch(self, path: str, since: str) -> None:
         with self._plane.client() as http:
             while not self._over.is_set():
-                query = {"watch": "true", "resourceVersion": since, "allowWatchBookmarks": "true"}
                 try:
-                    with http.stream("GET", path, params=query, timeout=_QUIET) as answer:
-                        for line in answer.iter_lines():
-                            event = json.loads(line)
-                            if event["type"] == "ERROR":
-                                self._trouble.append(f"{path}: {event['object']}")
-                                return
-                            since = event["object"]["metadata"]["resourceVersion"]
-                            if event["type"] != "BOOKMARK":
-                                self._add(path, event["object"], is_gone=event["type"] == "DELETED")
+                    since = self._follow(http, path, since) if since else self._list(http, path)
                 except httpx.TransportError:
-                    continue
+                    since = self._since.get(path, since)
+                    time.sleep(0.05)
+
+    def _follow(self, http: httpx.Client, path: str, since: str) -> str:
+        """Read a watch to its end; "" if it must begin with a list, since an API server that was restarted has
+        forgotten what came before."""
+        query = {"watch": "true", "resourceVersion": since, "allowWatchBookmarks": "true"}
+        with http.stream("GET", path, params=query, timeout=_QUIET) as answer:
+            if answer.status_code != httpx.codes.OK:
+                time.sleep(0.1)
+                return since
+            for line in answer.iter_lines():
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return ""
+                self._since[path] = since = event["object"]["metadata"]["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    self._add(path, event["object"], is_gone=event["type"] == "DELETED")
+        return since
 
     def _add(self, path: str, item: Object, *, is_gone: bool = False) -> None:
         meta, spec, status = item["metadata"], item["spec"], item.get("status", {})
@@ -134,7 +147,6 @@ class History:
             return max((each.revision for each in self._versions), default=0)
 
     def _knows(self, namespace: str, due: Mapping[str, int]) -> bool:
-        assert not self._trouble, self._trouble
         known: dict[str, int] = {}
         with self._lock:
             for each in self._versions:
