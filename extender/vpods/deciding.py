@@ -153,7 +153,12 @@ class Deciding:
         if tracked.name not in hosted.waiting:
             self._state.touched[key] = None
         since = hosted.waiting.setdefault(tracked.name, self._waits_since(hosted, tracked))
-        message = f"{placement.left} of {vpod.wanted} vreplicas find no room on the pods of {key}"
+        stay = _stay(hosted, vpod, placement.left)
+        counts |= stay
+        if not (left := placement.left - sum(stay.values())):
+            hosted.waiting[tracked.name] = self._state.now  # it waits, and has all that it wants
+            return counts, Reason.MOVING, f"{sum(stay.values())} vreplicas are on closed pods until others have room"
+        message = f"{left} of {vpod.wanted} vreplicas find no room on the pods of {key}"
         return {} if self._gives_back(key, hosted, since) else counts, Reason.NOT_ENOUGH_ROOM, message
 
     def _waits_since(self, hosted: HostedSet, tracked: Tracked) -> float:
@@ -211,6 +216,17 @@ def _waits(tracked: Tracked, vpod: VPodState, placement: Placement) -> bool:
     if overlap is None or overlap.wanted != vpod.wanted or (tracked.read and tracked.read.problems):
         return False
     return all(number <= vpod.committed.get(ordinal, 0) for ordinal, number in placement.counts.items())
+
+
+def _stay(hosted: HostedSet, vpod: VPodState, left: int) -> dict[int, int]:
+    """Of vreplicas that find no room, return those on closed pods, where they can work until there is some."""
+    stay: dict[int, int] = {}
+    for ordinal in sorted(hosted.leaving & vpod.committed.keys()):
+        number = min(left, vpod.committed[ordinal], hosted.state.most_for(vpod, ordinal))
+        if number > 0:
+            stay[ordinal] = number
+            left -= number
+    return stay
 
 
 def _kept(hosted: HostedSet, vpod: VPodState, counts: Mapping[int, int]) -> dict[int, int]:

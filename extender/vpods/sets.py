@@ -2,7 +2,8 @@
 
 A pod can be used if it has a node that serves, is ready, is not closed and is not about to be taken away. A pod that
 was ready and is away, or not ready, for a moment *rests*: it keeps its vreplicas and gets no more, since a restart of a
-pod is no reason to move what it hosts.
+pod is no reason to move what it hosts. A pod that is closed, or on a node that is, *leaves*: its vreplicas are placed
+elsewhere, but those for which there is no room work where they are until there is.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class HostedSet:
         self.pods: dict[int, HostPod] = {}
         #: Ordinals that are no capacity: shut, or away for too long. A pod that has not started yet is not one of them.
         self.out: set[int] = set()
+        #: Ordinals whose pods are shut and work, or rest.
+        self.leaving: set[int] = set()
         #: When the rest of a pod ends, by ordinal.
         self.rests: Deadlines[int] = Deadlines()
         #: Ordinals that were ready once, under their present or an earlier pod, and until when those that are not rest.
@@ -86,25 +89,25 @@ class HostedSet:
         pod = self.pods.get(ordinal)
         node = nodes.get(pod.node) if pod and pod.node else None
         shut = pod is not None and (pod.closed or (node is not None and not node.hosts(pod.tolerates)))
-        serves = pod is not None and node is not None and not shut and pod.ready and not pod.terminating
-        if serves:
-            self._proven.add(ordinal)
+        works = pod is not None and node is not None and pod.ready and not pod.terminating
+        if works:
             self._rest_until.pop(ordinal, None)
             self.rests.discard(ordinal)
-        rests = not serves and not shut and self._rests(ordinal, now)
-        (self.out.add if shut or (ordinal in self._proven and not serves and not rests) else self.out.discard)(ordinal)
+            if not shut:
+                self._proven.add(ordinal)
+        rests = not works and self._rests(ordinal, now)
+        is_lost = ordinal in self._proven and not works and not rests
+        (self.out.add if shut or is_lost else self.out.discard)(ordinal)
         stays = ordinal < (self.replicas if self.draining is None else min(self.draining, self.replicas))
         if ordinal >= self.replicas:
             self._forget(ordinal)
-        changed = state.set_usable(ordinal, stays and (serves or rests))
+        changed = state.set_usable(ordinal, stays and not shut and (works or rests))
         if pod is not None and pod.node:
             state.nodes[ordinal] = pod.node
         if node is not None and state.set_zone(ordinal, node.zone if self.settings.zones else ""):
             changed = True
-        if (stays and rests) != (ordinal in state.resting):
-            (state.resting.add if stays and rests else state.resting.discard)(ordinal)
-            changed = True
-        return changed
+        changed |= _put(self.leaving, ordinal, is_in=stays and shut and (works or rests))
+        return _put(state.resting, ordinal, is_in=stays and rests and not shut) or changed
 
     def _rests(self, ordinal: int, now: float) -> bool:
         if ordinal not in self._proven:
@@ -218,3 +221,11 @@ class HostedSet:
             self.moves_left = self.settings.max_moves
             self.dirty.update(self.postponed)
             self.postponed.clear()
+
+
+def _put(ordinals: set[int], ordinal: int, *, is_in: bool) -> bool:
+    """Add an ordinal, or take it away. Return whether that changed anything."""
+    if is_in == (ordinal in ordinals):
+        return False
+    (ordinals.add if is_in else ordinals.discard)(ordinal)
+    return True

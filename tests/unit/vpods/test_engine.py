@@ -1,5 +1,7 @@
 """The engine of vpods, one behaviour a test."""
 
+from collections import Counter
+
 import msgspec
 import pytest
 
@@ -458,3 +460,72 @@ def test_a_follower_says_what_the_leader_wrote():
     world.put(msgspec.structs.replace(world.vpods[key("a")], reason="Whatever"))
     world.observe()
     assert reason(world, "a") is Reason.PLACED
+
+
+def held(world: World) -> dict[str, int]:
+    """Vreplicas by pod."""
+    found: Counter[str] = Counter()
+    for record in world.vpods.values():
+        found.update(dict(record.placements))
+    return dict(found)
+
+
+@pytest.mark.parametrize("is_cordoned", [True, False])
+def test_vreplicas_that_find_no_room_elsewhere_stay_on_a_closed_pod(is_cordoned):
+    world = World(replicas=2, max_replicas=2)
+    for name in ("a", "b"):
+        world.want(name, 8)
+        world.settle()
+    assert held(world) == {"ss-0": 8, "ss-1": 8}
+    if is_cordoned:
+        world.serve("n1", serves=False)
+    else:
+        world.change(1, closed=True)
+    world.settle()
+    assert held(world) == {"ss-0": 10, "ss-1": 6}  # what has room has left
+    assert reason(world, "b") is Reason.MOVING
+
+    world.want("c", 3)
+    world.settle()
+    assert not world.placed("c")
+    assert reason(world, "c") is Reason.NOT_ENOUGH_ROOM
+    world.want("a", 6)
+    world.settle()
+    assert held(world) == {"ss-0": 10, "ss-1": 4}
+
+
+def test_vreplicas_leave_a_closed_pod_as_soon_as_there_is_room():
+    world = World(replicas=2)
+    world.want("a", 20)
+    world.settle()
+    world.serve("n1", serves=False)
+    world.settle()
+    assert world.workload.replicas == 3
+    assert world.placed("a") == {"ss-0": 10, "ss-2": 10}
+    assert reason(world, "a") is Reason.PLACED
+
+
+def test_vreplicas_without_room_stay_while_the_pods_of_a_cordoned_node_end():
+    """As at every restart, for as long as a pod rests."""
+    world = World(replicas=2, max_replicas=2)
+    world.want("a", 20)
+    world.settle()
+    world.serve("n1", serves=False)
+    world.settle()
+    world.change(1, terminating=True)
+    world.settle()
+    assert world.placed("a") == {"ss-0": 10, "ss-1": 10}
+    world.pass_time(61)
+    world.settle()
+    assert world.placed("a") == {"ss-0": 10}
+    assert reason(world, "a") is Reason.NOT_ENOUGH_ROOM
+
+
+def test_a_vpod_that_shrinks_takes_away_first_what_is_on_a_closed_pod():
+    world = World(replicas=2, max_replicas=2)
+    world.want("a", 20)
+    world.settle()
+    world.change(1, closed=True)
+    world.want("a", 13)
+    world.settle()
+    assert world.placed("a") == {"ss-0": 10, "ss-1": 3}
