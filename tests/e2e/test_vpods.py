@@ -152,3 +152,23 @@ def test_what_is_deleted_makes_room_at_once(w: VPodCluster) -> None:
     eventually(lambda: w.replicas() == 1, "one pod is enough")
     assert placements(w.vpods()["late"]) == {"fleet-0": 3}
     w.laws()
+
+
+def test_what_a_plan_prints_is_what_happens(w: VPodCluster) -> None:
+    """`waggle vpods plan` before, and every version that the API server wrote after."""
+    w.fleet(replicas=4, capacity=20, minReplicas=4)
+    for number in range(8):
+        w.vpod(f"v{number}", 8)
+    w.rest()
+    w.kubectl("annotate pod fleet-1 eventing.knative.dev/unschedulable=false")  # which says nothing
+    planned = w.waggle_vpods("plan", "--close-pod", "fleet-1", "--output", "json")
+    since = w.history.now(w.namespace)
+    w.rest()
+    assert w.moves(since=since) == 0  # a plan changes nothing
+    w.kubectl("annotate --overwrite pod fleet-1 eventing.knative.dev/unschedulable=true")
+    eventually(lambda: "fleet-1" not in w.held(), lambda: str(w.held()))
+    w.rest()
+    assert w.moves(since=since) == sum(planned["moves"].values()) > 0, planned
+    shown = w.waggle_vpods("show", "--output", "json")
+    assert {pod["name"]: pod["held"] for pod in shown["pods"] if pod["held"]} == w.held()
+    w.laws()

@@ -86,6 +86,23 @@ def test_a_drain_at_once_loses_nothing(w: VPodCluster) -> None:
     w.laws()
 
 
+def test_a_full_set_grows_before_a_cordoned_node_is_left(w: VPodCluster) -> None:
+    """What finds no room elsewhere works where it is until new pods are there."""
+    w.fleet(replicas=4, capacity=10)
+    for number in range(10):
+        w.vpod(f"v{number}", 4)
+    w.rest()
+    assert hosted(w, "n1")
+    w.kubectl("cordon n1")
+    eventually(lambda: w.replicas() > 4 and not hosted(w, "n1"), lambda: str(w.held()))
+    w.rest()
+    assert sum(w.held().values()) == 40
+    w.kubectl("uncordon n1")
+    eventually(lambda: w.replicas() == 4, lambda: f"{w.replicas()} replicas")
+    w.rest()
+    w.laws()
+
+
 def test_a_taint_that_drives_pods_away_drives_vreplicas_away(w: VPodCluster) -> None:
     fill(w)
     number = hosted(w, "n0")

@@ -12,7 +12,9 @@ see vpod_history.py.
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -164,6 +166,15 @@ class VPodCluster(Hands):
         """How many lines with this text all servers have logged."""
         logs = (process.log.read_text(errors="replace") for process in self.servers.values())
         return sum(text in line for log in logs for line in log.splitlines())
+
+    def waggle_vpods(self, command: str, *options: str, name: str = "fleet") -> Any:
+        """What `waggle vpods COMMAND` prints about a set, which is JSON."""
+        words = ["vpods", command, f"{self.namespace}/{name}", "--server", self.urls[self.leader()], *options]
+        done = subprocess.run(
+            [sys.executable, "-m", "extender.cli", *words], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == 0, f"waggle {words}: {done.stdout}{done.stderr}"
+        return json.loads(done.stdout)
 
     @property
     def kubectl(self) -> Kubectl:
