@@ -25,6 +25,8 @@ from extender.vpods.views import Sums
 
 #: How many names are compared with a misspelt one.
 COMPARED = 1000
+#: How many vreplicas the vpods of a plan may want in all, with a policy that places them one by one.
+MOST_ONE_BY_ONE = 10_000
 
 
 class ChangeError(ValueError):
@@ -177,6 +179,7 @@ class _Checked:
             raise ChangeError("max_replicas", text)
         if changes.settings.keys() & {"policy", "policy_settings"}:
             _check_policy(settings)
+        _check_cost(settings.policy, changes.vpods)
         self._lost = self._ordinals("lost_pods", changes.lost_pods)
         self._closed = self._ordinals("closed_pods", changes.closed_pods)
         self._check_nodes("lost_nodes", changes.lost_nodes)
@@ -252,6 +255,14 @@ def _check_policy(settings: SetSettings) -> None:
     except PolicyError as error:
         field, _, text = str(error).partition(": ")
         raise ChangeError(field if text else "policy", text or field) from error
+
+
+def _check_cost(policy: str, vpods: Sequence[VPodChange]) -> None:
+    """Other policies than `balanced` take as long as there are vreplicas, and cannot be interrupted meanwhile."""
+    wanted = sum(change.vreplicas or 0 for change in vpods)
+    if policy != registry.BALANCED and wanted > MOST_ONE_BY_ONE:
+        text = f"expected at most {MOST_ONE_BY_ONE} vreplicas in all with policy {policy}, not {wanted}"
+        raise ChangeError("vpods", text)
 
 
 def _given(change: VPodChange) -> dict[str, int]:

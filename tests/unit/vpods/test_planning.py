@@ -211,6 +211,7 @@ def test_a_server_that_does_not_lead_can_plan() -> None:
         ({"vpods": wants(**{"x/y/z": 1})}, "vpods.0.vpod", "expected NAME or NAMESPACE/NAME"),
         ({"settings": {"policy": "even"}}, "policy", "none named 'even'"),
         ({"settings": {"policy_settings": {"x": 1}}}, "policy_settings", "x"),
+        ({"vpods": wants(a=9_999, c=2), "settings": {"policy": "head"}}, "vpods", "expected at most 10000 vreplicas"),
         ({"settings": {"min_replicas": 200}}, "max_replicas", "expected at least min_replicas"),
         ({"replicas": -1}, "replicas", "expected a number from 0"),
         ({"lost_pods": ["ss-0", "ss-3"]}, "lost_pods.1", "of ss-0 to ss-2"),
