@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from algorithm.placements.model import Counts, Placement, SetState, VPodState
 from algorithm.placements.policy import Policy, PolicyFault
 from extender.core.deadlines import Deadlines
 from extender.vpods.records import HostNode, HostPod, SetSettings, Workload
+
+#: How many waiting vpods are looked at to find out whether those with a limit per pod lack pods.
+FIRST_WAITING = 64
 
 
 class HostedSet:
@@ -156,23 +160,25 @@ class HostedSet:
     def pods_lacking(self) -> int | None:
         """How many more pods vpods lack that may have no more on any pod with room. None: no vpod does.
 
-        0 while a pod has not started yet, or rests: it may be enough.
+        0 while a pod has not started yet, or rests: it may be enough. Only those that wait for longest are looked at.
         """
         state = self.state
-        found = 0
-        for name in self.waiting:
-            vpod = state.vpods[name]
-            left = vpod.wanted - sum(vpod.placed.values())
-            if (
-                left > 0
-                and vpod.max_per_pod
-                and not any(state.most_for(vpod, o) > vpod.placed.get(o, 0) for o in state.usable)
-            ):
-                found = max(found, -(-left // min(vpod.max_per_pod, state.capacity)))
-        if not found or self.free() <= 0:
+        first = map(state.vpods.__getitem__, islice(self.waiting, FIRST_WAITING))
+        limited = [vpod for vpod in first if vpod.max_per_pod]
+        if not limited or self.free() <= 0:
+            return None
+        found = max(self._lacks(vpod) for vpod in limited)
+        if not found:
             return None
         serving = sum(1 for ordinal in state.usable if ordinal not in state.resting)
         return found if serving + len(self.out) >= self.replicas else 0
+
+    def _lacks(self, vpod: VPodState) -> int:
+        """How many more pods a vpod with `max_per_pod` needs; 0 if some pod has room for it."""
+        state, left = self.state, vpod.wanted - sum(vpod.placed.values())
+        if left <= 0 or any(state.most_for(vpod, ordinal) > vpod.placed.get(ordinal, 0) for ordinal in state.usable):
+            return 0
+        return -(-left // min(vpod.max_per_pod, state.capacity))
 
     def limited_from(self, ordinal: int) -> list[str]:
         """The vpods on pods from this ordinal on that may not be on any number of pods, or not with any number."""
