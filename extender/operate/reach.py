@@ -7,9 +7,9 @@
 So RBAC decides who may look: by the right to read that Secret and to forward ports (Role `waggle-viewer`). No port of
 the server is opened for it, and every way of logging in that kubectl knows is known here.
 
-Promises: Waggle gets only GET requests from here, and others only from `waggle claim`, over the same forwarding
-(claim_reach.py); private keys are in a folder that only this user can read, and only while the connection is open; the
-forwarding ends with this process, however it ends.
+Promises: Waggle gets only GET requests from here, and others only from `waggle claim` and `waggle vpods`, over the same
+forwarding (claim_reach.py, vpod_reach.py); private keys are in a folder that only this user can read, and only while
+the connection is open; the forwarding ends with this process, however it ends.
 """
 
 from __future__ import annotations
