@@ -179,22 +179,33 @@ class Explaining:
         yield from self._try("capacity", self._least(capacity, max(capacity, MOST_CAPACITY), change))
 
     def _try(self, change: str, numbers: Iterator[int | None]) -> Iterator[None]:
-        """Note the number that is found; then try it in a whole simulation, where vpods compete for what is new, and
-        take more until it is enough."""
+        """Note the number that is found. Then try it in whole simulations, in which vpods compete for what is new and
+        make way for each other: more until it is enough, then fewer while it is."""
         found = -1
         for number in numbers:
             found = found if number is None else number
             yield
-        step = 1
-        for _ in range(_TRIES if found > 0 else 0):
-            self._helps[change] = Help(change=change, value=found, text=self._text(change, found))
+        if found < 0:
+            return
+        self._note(change, found)
+        unfit = self._copy.replicas if change == "replicas" else self._copy.settings.capacity
+        enough, step = 0, 1
+        for _ in range(_TRIES):
             simulation = self._with(change, found)
             for _ in simulation.run():
                 yield
-            if self._vpod.name not in simulation.hosted.waiting:
+            if self._vpod.name in simulation.hosted.waiting:
+                unfit, found, step = found, enough - 1 if enough else found + step, step * 2
+            else:
+                self._note(change, found)
+                enough, found = found, found - 1
+            if enough and enough - 1 <= unfit:
                 return
-            found, step = found + step, step * 2
-        self._helps.pop(change, None)
+        if not enough:
+            del self._helps[change]
+
+    def _note(self, change: str, value: int) -> None:
+        self._helps[change] = Help(change=change, value=value, text=self._text(change, value))
 
     def _with(self, change: str, value: int) -> Simulation:
         simulation = Simulation(self._copy)
