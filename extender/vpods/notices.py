@@ -13,7 +13,7 @@ MOST_MESSAGE = 1000
 
 
 class NoticeReason(StrEnum):
-    """The reasons of Events about sets. Those about vpods are `records.Reason`, and BAD_PLACEMENTS."""
+    """The reasons of Events about sets. Those about vpods are `records.Reason`, BAD_PLACEMENTS and NOT_KEPT."""
 
     SCALED = "Scaled"
     SCALE_FAILED = "ScaleFailed"
@@ -22,6 +22,7 @@ class NoticeReason(StrEnum):
     FOREIGN_SCALE = "ForeignScale"
     POLICY_FAILED = "PolicyFailed"
     BAD_PLACEMENTS = "BadPlacements"
+    NOT_KEPT = "NotKept"
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True, gc=False):

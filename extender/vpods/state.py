@@ -72,6 +72,8 @@ class Tracked(msgspec.Struct):
     read: ReadPlacements | None = None
     #: Writes that failed, one after the other.
     failures: int = 0
+    #: Writes that succeeded, one after the other, and of which the status shows nothing.
+    unkept: int = 0
     #: Why, and in full.
     reason: Reason = Reason.PLACED
     message: str = ""

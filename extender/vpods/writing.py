@@ -5,6 +5,7 @@ from __future__ import annotations
 from extender.core.freshness import older
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.core.timestamps import timestamp
+from extender.vpods.notices import NoticeReason
 from extender.vpods.records import Reason, VPodKey, VPodRecord
 from extender.vpods.state import Counts, EngineState, Hold, Tracked, backed_off
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
@@ -79,8 +80,29 @@ class Writing:
         hold, record = tracked.hold, tracked.record
         if hold is None:
             return
-        if not older(record.version, than=hold.version) if hold.is_written else record.version != hold.version:
+        if not hold.is_written:
+            if record.version != hold.version:
+                self.release(tracked)
+        elif not older(record.version, than=hold.version):
             self.release(tracked)
+            if record.version == hold.version or older(hold.version, than=record.version):
+                self._see_kept(tracked, hold.write)
+
+    def _see_kept(self, tracked: Tracked, write: WritePlacements) -> None:
+        """Wait, longer and longer, if a status does not show what was written there: its schema lacks the field, so
+        that the API server takes it away, or another controller writes the field, too."""
+        record = tracked.record
+        is_kept = record.placements == write.placements
+        if record.source.has_conditions:
+            is_kept = is_kept and record.reason == write.reason
+        if is_kept:
+            tracked.unkept = 0
+            return
+        tracked.unkept += 1
+        self._state.retries.set(record.key, self._state.now + backed_off(tracked.unkept))
+        if tracked.unkept == 1:
+            message = f"{record.source.placements}: what was written there is not kept, or somebody else writes it"
+            self._state.notice_vpod(record, NoticeReason.NOT_KEPT, message, is_warning=True)
 
     def release(self, tracked: Tracked) -> None:
         """End a write: where the vpod is stands in its status."""

@@ -47,10 +47,11 @@ def _read(engine: VPodEngine, _now: float) -> list[Metric]:
         for name, _, field in _SET_GAUGES:
             gauges[name].append((labels, float(getattr(found, field))))
     reasons: Counter[str] = Counter()
-    problems = 0
+    problems = unkept = 0
     for tracked in engine.vpods.values():
         reasons[tracked.reason.value] += 1
         problems += bool(tracked.problems)
+        unkept += bool(tracked.unkept)
     return [
         *(Metric(name, "gauge", text, gauges[name]) for name, text, _ in _SET_GAUGES),
         Metric(
@@ -64,6 +65,12 @@ def _read(engine: VPodEngine, _now: float) -> list[Metric]:
             "gauge",
             "VPods whose status has placements that cannot be: of foreign, malformed or doubled pods, or no numbers.",
             [({}, float(problems))],
+        ),
+        Metric(
+            "waggle_vpods_unkept_placements",
+            "gauge",
+            "VPods whose status does not show what was written there: its schema lacks it, or somebody else writes it.",
+            [({}, float(unkept))],
         ),
         Metric(
             "waggle_vpods_foreign_scales_total",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -102,3 +103,22 @@ def test_an_event_names_the_kind_of_the_object() -> None:
             for each in w.api.get("events").json()["items"]
         }
         eventually(lambda: ("ConsumerGroup", "b", "NotEnoughRoom") in objects())
+
+
+def pruning(w: VPodWorld) -> None:
+    """A definition whose status has no field for placements: the API server takes them away."""
+    given = version("v1alpha1", subresources={"status": {}})
+    given["schema"]["openAPIV3Schema"]["properties"]["status"] = {"type": "object", "properties": {}}
+    w.cluster.create(definition(GROUP, given, kind="ConsumerGroup"))
+
+
+def test_placements_that_the_api_server_does_not_keep_are_not_written_all_the_time() -> None:
+    resource = {**COMMON, "name": "groups", "set": "default/fleet"}
+    fleet = {"name": "fleet", "stateful_set": "fleet", "capacity": 10, "min_replicas": 3}
+    section = {"custom_resources": False, "resources": [resource], "sets": [fleet]}
+    with vpod_world(prepare=pruning, vpods=section) as w:
+        rule = w.cluster.faults.inject("delay", seconds=0, method="PATCH", path="/consumergroups/", times=None)
+        add(w, "a", replicas=6)
+        eventually(lambda: w.cluster.faults.fired(rule) >= 1)
+        time.sleep(3)
+        assert w.cluster.faults.fired(rule) <= 5
