@@ -89,6 +89,8 @@ class Deciding:
         if hosted.workload is None:
             name = f"{key.namespace}/{hosted.settings.workload}"
             return Reason.NO_STATEFUL_SET, f"spec.set: the StatefulSet {name} of VPodSet {key} is not there"
+        if hosted.workload.trouble:
+            return Reason.NO_STATEFUL_SET, f"spec.set: the StatefulSet {hosted.workload.trouble}"
         if not 0 <= record.wanted <= MOST:
             said = record.bad_wanted or f"{record.source.wanted.name}: {expected_number(record.wanted)}"
             return Reason.BAD_NUMBER, said

@@ -106,12 +106,18 @@ class SetSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):
-    """A StatefulSet. `replicas`: what its spec says."""
+    """A StatefulSet. `replicas`: what its spec says. `first`: the ordinal of its first pod; only 0 is supported."""
 
     key: ObjectKey
     uid: str
     version: str
     replicas: int
+    first: int = 0
+
+    @property
+    def trouble(self) -> str:
+        """Why no vreplicas can be placed on its pods; "" if they can."""
+        return f"{self.key} has spec.ordinals.start {self.first}; expected 0" if self.first else ""
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False):

@@ -26,7 +26,7 @@ class Scaling:
         state = self._state
         hosted = state.sets[key]
         settings = hosted.settings
-        if hosted.workload is None or not settings.scales or state.now < hosted.scale_after:
+        if hosted.workload is None or hosted.workload.trouble or not settings.scales or state.now < hosted.scale_after:
             return
         if order := state.scaling.get(key):
             if hosted.must_repeat:  # its outcome is unknown: the same again can do no harm
@@ -149,10 +149,12 @@ class Scaling:
             hosted.scale_after = 0.0
         hosted.workload = seen
         state.touched[key] = None
-        if known is None:
+        if known is None or known.first != seen.first:
             state.dirty_all(key)
         elif known.replicas == seen.replicas:
             return
+        if known is None or known.replicas == seen.replicas:
+            pass  # nobody has scaled it
         elif ordered and seen.replicas == ordered.replicas:
             self._happened(key, known, seen)
         else:

@@ -63,8 +63,13 @@ class _Pod(msgspec.Struct):
     status: _PodStatus | None = None
 
 
+class _Ordinals(msgspec.Struct):
+    start: int | None = None
+
+
 class _WorkloadSpec(msgspec.Struct):
     replicas: int | None = None
+    ordinals: _Ordinals | None = None
 
 
 class _Workload(msgspec.Struct):
@@ -120,7 +125,8 @@ def read_workload(raw: bytes | msgspec.Raw) -> Seen:
     found = _decoded(_WORKLOAD, raw)
     meta, replicas = found.metadata, found.spec.replicas if found.spec else None
     key = ObjectKey(meta.namespace, meta.name)
-    record = Workload(key, meta.uid, meta.resource_version, 1 if replicas is None else replicas)
+    first = (found.spec.ordinals.start or 0) if found.spec and found.spec.ordinals else 0
+    record = Workload(key, meta.uid, meta.resource_version, 1 if replicas is None else replicas, first)
     return Seen(meta.uid, meta.resource_version, meta.name, record)
 
 

@@ -32,6 +32,8 @@ class SetNumbers(msgspec.Struct, frozen=True, gc=False):
     pending: int = 0
     free: int = 0
     draining: int = 0
+    #: Why its StatefulSet cannot be used; "" if it can.
+    fault: str = ""
 
 
 def numbers(hosted: HostedSet) -> SetNumbers:
@@ -47,6 +49,7 @@ def numbers(hosted: HostedSet) -> SetNumbers:
         pending=max(0, state.total_wanted - placed),
         free=hosted.free(),
         draining=max(0, hosted.replicas - hosted.draining) if hosted.draining is not None else 0,
+        fault=hosted.workload.trouble if hosted.workload else "",
     )
 
 
@@ -71,6 +74,8 @@ def _ready(obj: SetObject, verdict: Verdict, found: SetNumbers | None, trouble: 
     if not found.exists:
         name = f"{obj.key.namespace}/{verdict.settings.workload}"
         return "False", "NoStatefulSet", f"spec.statefulSet: there is no StatefulSet {name}"
+    if found.fault:
+        return "False", "NoStatefulSet", f"spec.statefulSet: {found.fault}"
     return "True", "Served", "vpods are placed"
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.vpods.events import SetsConfigured, TermBegun
+from extender.vpods.events import SetsConfigured, TermBegun, WorkloadSeen
 from extender.vpods.records import ObjectKey, Reason
 from extender.vpods.writes.placements import WritePlacements
 from tests.unit.vpods.world import World, key
@@ -529,3 +529,21 @@ def test_a_vpod_that_shrinks_takes_away_first_what_is_on_a_closed_pod():
     world.want("a", 13)
     world.settle()
     assert world.placed("a") == {"ss-0": 10, "ss-1": 3}
+
+
+def test_a_stateful_set_whose_ordinals_start_elsewhere_is_said_and_left_alone():
+    world = World(replicas=3)
+    world.workload = msgspec.structs.replace(world.workload, version=world.next_version(), first=5)
+    world.watch.append(WorkloadSeen(world.workload))
+    world.want("a", 50)
+    world.settle()
+    assert reason(world, "a") is Reason.NO_STATEFUL_SET
+    assert "spec.ordinals.start 5; expected 0" in world.engine.vpods[key("a")].message
+    assert not world.placed("a")
+    assert world.workload.replicas == 3
+
+    world.workload = msgspec.structs.replace(world.workload, version=world.next_version(), first=0)
+    world.watch.append(WorkloadSeen(world.workload))
+    world.settle()
+    assert sum(world.placed("a").values()) == 50
+    assert world.engine.state.foreign_scales == 0

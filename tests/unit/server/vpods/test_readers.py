@@ -125,3 +125,10 @@ def test_what_kubernetes_gives_to_every_pod_takes_no_memory() -> None:
 def test_a_stateful_set_without_replicas_has_one(spec: Any, replicas: int) -> None:
     whole = {"metadata": {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "7"}, "spec": spec}
     assert read_workload(json.dumps(whole).encode()).record == Workload(ObjectKey("n", "s"), "u", "7", replicas)
+
+
+@pytest.mark.parametrize(("ordinals", "first"), [(None, 0), ({}, 0), ({"start": 0}, 0), ({"start": 5}, 5)])
+def test_the_ordinals_of_a_stateful_set_start_at_zero_mostly(ordinals: Any, first: int) -> None:
+    metadata = {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "7"}
+    whole = {"metadata": metadata, "spec": {"replicas": 3, "ordinals": ordinals}}
+    assert read_workload(json.dumps(whole).encode()).record.first == first

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from extender.server.vpods.set_objects import SetObject, decode_set
 from extender.server.vpods.set_status import SetNumbers, is_news, set_status
 from extender.server.vpods.verdicts import Verdict
@@ -56,6 +58,14 @@ def written(numbers: SetNumbers = NUMBERS) -> SetObject:
     """The object with the status that says these numbers."""
     first = obj()
     return obj(set_status(first, served(first), numbers, now=NOW))
+
+
+def test_a_stateful_set_that_cannot_be_used_is_said() -> None:
+    found = obj()
+    numbers = msgspec.structs.replace(NUMBERS, fault="n/s has spec.ordinals.start 5; expected 0")
+    ready = set_status(found, served(found), numbers, now=NOW)["conditions"][0]
+    assert (ready["status"], ready["reason"]) == ("False", "NoStatefulSet")
+    assert ready["message"] == "spec.statefulSet: n/s has spec.ordinals.start 5; expected 0"
 
 
 def test_the_same_again_is_no_news() -> None:
