@@ -43,11 +43,8 @@ def shared(
     admin("apply -f -", given=DEFINITION)
     admin("apply -f", str(RIGHTS))
     admin(f"wait --for=condition=Established --timeout=30s crd/consumergroups.{GROUP}")
-    try:
-        with vpod_cluster(plane, programs, home, GROUPS, servers=("a",), resources=[SOURCES]) as w:
-            yield w
-    finally:
-        admin("delete --ignore-not-found -f -", given=DEFINITION)
+    with vpod_cluster(plane, programs, home, GROUPS, servers=("a",), resources=[SOURCES]) as w:
+        yield w
 
 
 @pytest.fixture
@@ -94,7 +91,9 @@ def test_what_the_definitions_cannot_refuse_is_said_by_one_condition(w: VPodClus
         "no-such-policy": {**head, "policy": "best"},
         "taken": {"statefulSet": "fleet", "capacity": 5},
         "nowhere": {"statefulSet": "missing", "capacity": 5},
+        "elsewhere": {"statefulSet": "late", "capacity": 5},
     }
+    w.stateful_set("late", 1, ordinals={"start": 5})
     for name, spec in bad.items():
         describe(w.make("VPodSet", name, spec))
     eventually(lambda: all(name in _ready(w) for name in bad), lambda: str(_ready(w)))
@@ -106,17 +105,18 @@ def test_what_the_definitions_cannot_refuse_is_said_by_one_condition(w: VPodClus
     assert said["taken"][1].startswith("spec.statefulSet: set ")
     assert said["nowhere"][0] == "NoStatefulSet"
     assert said["nowhere"][1].endswith(f"there is no StatefulSet {w.namespace}/missing")
+    assert said["elsewhere"][1] == f"spec.statefulSet: {w.namespace}/late has spec.ordinals.start 5; expected 0"
     assert said["fleet"] == ("Served", "vpods are placed")
-    reasons = {"taken": "Misconfigured", "nowhere": "NoStatefulSet", "no-such-set": "UnknownSet"}
-    for name in reasons:
+    names = ("taken", "nowhere", "elsewhere", "no-such-set")
+    for name in names:
         w.vpod(f"of-{name}", 2, set_name=name)
     w.vpod("good", 4)
     w.placed("good")
-    for name in reasons:
+    for name in names:
         eventually(lambda name=name: w.reason(f"of-{name}"), f"{name} is said")  # type: ignore[misc]
         condition = scheduled(w.vpods()[f"of-{name}"])
         assert (condition["status"], condition["message"].partition(":")[0]) == ("False", "spec.set"), condition
-    assert w.reason("of-nowhere") == "NoStatefulSet"
+    assert w.reason("of-nowhere") == w.reason("of-elsewhere") == "NoStatefulSet"
     assert w.reason("of-no-such-set") == "UnknownSet"
     _nothing_goes_on(w)
     w.stateful_set("missing", 2)
@@ -248,7 +248,7 @@ def _nothing_goes_on(w: VPodCluster) -> None:
     """Neither to the API server nor to the log is anything written again and again. Numbers of sets may follow."""
 
     def state() -> tuple[dict[str, str], int]:
-        sets = {name: found for name, found in w.vpod_sets().items() if name not in ("fleet", "nowhere")}
+        sets = {name: found for name, found in w.vpod_sets().items() if name not in ("fleet", "nowhere", "elsewhere")}
         objects = {**w.vpods(), **sets}
         return {name: found["metadata"]["resourceVersion"] for name, found in objects.items()}, w.logged("")
 

@@ -193,7 +193,7 @@ class VPodCluster(Hands):
                 labels = {HOST: name, ZONE: f"z{index % zones}"}
                 self.node(name, gpus=0, pods="1000", cpu="1000", labels=labels)
 
-    def stateful_set(self, name: str, replicas: int) -> None:
+    def stateful_set(self, name: str, replicas: int, **more: Any) -> None:
         """One whose pods are made, and deleted, all at once, as Knative's are; they spread over nodes."""
         labels = {"app": name}
         spread = {
@@ -209,6 +209,7 @@ class VPodCluster(Hands):
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
+            **more,
         }
         self.create({"kind": "StatefulSet", "metadata": {"name": name}, "spec": spec})
 
@@ -368,7 +369,7 @@ class VPodCluster(Hands):
 
 
 def placements(vpod: Object) -> dict[str, int]:
-    return {each["podName"]: each["vreplicas"] for each in vpod.get("status", {}).get("placements") or ()}
+    return {each["podName"]: each.get("vreplicas", 0) for each in vpod.get("status", {}).get("placements") or ()}
 
 
 def scheduled(vpod: Object) -> Object:
@@ -399,19 +400,19 @@ def vpod_cluster(
     zones: int = 1,
     **settings: Any,
 ) -> Iterator[VPodCluster]:
-    """A VPodCluster with nothing in it but nodes; `home` is for files. `resources` are watched as vpods, too."""
+    """A VPodCluster with nothing in it but nodes; `home` is for files. `resources` are watched as vpods, too.
+
+    The definitions stay: sometimes the API server takes a minute to remove one.
+    """
     admin = Kubectl(programs["kubectl"], plane.kubeconfig("admin"), home)
     admin("apply -k", str(CRDS))
     admin("wait --for=condition=Established --timeout=30s crd/vpods.waggle.dev crd/vpodsets.waggle.dev")
-    try:
-        with History(plane, *resources) as history:
-            w = VPodCluster(plane, programs, history, home, **settings)
-            try:
-                w.zoned_nodes(nodes, zones=zones)
-                w.serve(*servers)
-                yield w
-                w.check()
-            finally:
-                w.close()
-    finally:
-        admin("delete --ignore-not-found -k", str(CRDS))
+    with History(plane, *resources) as history:
+        w = VPodCluster(plane, programs, history, home, **settings)
+        try:
+            w.zoned_nodes(nodes, zones=zones)
+            w.serve(*servers)
+            yield w
+            w.check()
+        finally:
+            w.close()
