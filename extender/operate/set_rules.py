@@ -108,7 +108,7 @@ def bad_policy(_: SetScene, linted: LintedSet) -> Iterator[str]:
     "WL811",
     "unknown-set",
     Severity.ERROR,
-    happens="A vpod, or a resource of `vpods.resources`, names a set that there is not: nothing is placed "
+    happens="A vpod, or a resource of `vpods.resources`, names a set that does not exist: nothing is placed "
     "(UnknownSet).",
     mend="Create the VPodSet, or correct the name. NAME alone is a set in the vpod's own namespace.",
 )
@@ -126,7 +126,7 @@ def unknown_set(scene: SetScene) -> Iterator[str]:
     "WL812",
     "not-allowed",
     Severity.ERROR,
-    happens="The set is for vpods of other namespaces only: this one gets no pods (NotAllowed).",
+    happens="The set does not admit the vpod's namespace: the vpod gets no pods (NotAllowed).",
     mend="Add the vpod's namespace to the set's `namespaces`.",
 )
 def not_allowed(scene: SetScene) -> Iterator[str]:
@@ -140,8 +140,8 @@ def not_allowed(scene: SetScene) -> Iterator[str]:
     "WL813",
     "too-small",
     Severity.WARNING,
-    happens="The vpods of the set want more vreplicas than all its pods can hold at the maximum of replicas: some wait "
-    "for ever (NotEnoughRoom).",
+    happens="The vpods of the set want more vreplicas than its pods can hold at max_replicas: some wait for ever "
+    "(NotEnoughRoom).",
     mend="Raise max_replicas or capacity, or scale the vpods down.",
 )
 def too_small(scene: SetScene, linted: LintedSet) -> Iterator[str]:
@@ -155,7 +155,7 @@ def too_small(scene: SetScene, linted: LintedSet) -> Iterator[str]:
     "WL814",
     "spread-too-wide",
     Severity.WARNING,
-    happens="The vreplicas are to be on more distinct pods than the set may have: the spread is never reached.",
+    happens="The spread is larger than the number of pods that the set may have: it is never reached.",
     mend="Raise max_replicas, or lower the spread.",
     needs="",
 )
@@ -188,10 +188,10 @@ def no_stateful_set(scene: SetScene, linted: LintedSet) -> Iterator[str]:
     "WL822",
     "two-autoscalers",
     Severity.ERROR,
-    happens="An autoscaler changes the replicas of the StatefulSet, and Waggle does, too: each undoes what the other "
-    "one did, and vreplicas move each time.",
+    happens="An autoscaler changes the replicas of the StatefulSet, and Waggle does, too: each undoes the other's "
+    "changes, and vreplicas move each time.",
     mend="Remove the autoscaler, or set `autoscale: false`. To follow a load, let the autoscaler scale the vpods: they "
-    "have a scale sub-resource.",
+    "have a scale subresource.",
 )
 def two_autoscalers(scene: SetScene, linted: LintedSet) -> Iterator[str]:
     if linted.settings is None or not linted.settings.scales:
@@ -209,7 +209,7 @@ def two_autoscalers(scene: SetScene, linted: LintedSet) -> Iterator[str]:
     "ordinals-start",
     Severity.ERROR,
     happens="The ordinals of the StatefulSet do not start at 0 (spec.ordinals.start). Waggle expects pods 0 to "
-    "replicas - 1, so it places vreplicas on pods that there are not, and none on some that there are.",
+    "replicas - 1, so it places vreplicas on pods that do not exist, and none on some that do.",
     mend="Remove spec.ordinals.",
 )
 def ordinals_start(scene: SetScene, linted: LintedSet) -> Iterator[str]:
@@ -223,8 +223,8 @@ def ordinals_start(scene: SetScene, linted: LintedSet) -> Iterator[str]:
     "WL824",
     "one-after-another",
     Severity.WARNING,
-    happens="The pods start one after another, each when the one before is ready: a set that grows by ten pods takes "
-    "ten starts, and one pod that does not become ready stops the growth.",
+    happens="The pods start one after another, each after the previous one is ready: growth by ten pods takes ten "
+    "times as long as the start of one, and one pod that does not become ready stops it.",
     mend="Create the StatefulSet with spec.podManagementPolicy: Parallel. It cannot be changed later.",
 )
 def one_after_another(scene: SetScene, linted: LintedSet) -> Iterator[str]:
@@ -295,7 +295,7 @@ def unknown_resource(scene: SetScene) -> Iterator[str]:
     "WL832",
     "no-status",
     Severity.ERROR,
-    happens="The resource has no sub-resource `status`, through which Waggle writes placements: every write is refused "
+    happens="The resource has no subresource `status`, through which Waggle writes placements: every write is refused "
     "(404).",
     mend="Add `subresources: {status: {}}` to this version of the CustomResourceDefinition.",
 )

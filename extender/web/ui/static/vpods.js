@@ -22,7 +22,7 @@ export class VPods {
     this.tip = element("div", { class: "heat-tip", hidden: true });
     this.spoken = element("p", { class: "hidden", "aria-live": "polite" });
     const canvas = element("canvas", { class: "heat", tabindex: 0, role: "application", "aria-describedby": "heat-keys", "aria-label": "Heat map: vpods are rows, pods are columns" });
-    const keys = element("p", { id: "heat-keys", class: "hidden" }, "Arrow keys go from cell to cell, the row above all others are the pods. Enter explains the vpod of a row, Escape leaves.");
+    const keys = element("p", { id: "heat-keys", class: "hidden" }, "Arrow keys go from cell to cell, the first row shows the pods. Enter explains the vpod of a row, Escape leaves.");
     this.frame = element("div", { class: "heat-frame" }, canvas, this.tip);
     this.legend = legend();
     this.lists = element("div", { class: "vpods-lists" });
@@ -51,7 +51,7 @@ export class VPods {
     const found = vpodSets.find(({ key }) => key === get("set")) || byNeed(vpodSets)[0];
     this.body.hidden = this.numbers.hidden = !found;
     this.none.hidden = Boolean(found);
-    this.none.textContent = "There is no set of vpods.";
+    this.none.textContent = "There are no sets of vpods.";
     if (!found) return;
     this.choice.value = found.key;
     const part = get("find").toLowerCase();
