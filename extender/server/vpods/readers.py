@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -168,7 +168,11 @@ def workloads_in(namespace: str) -> Resource[Seen]:
     )
 
 
-def vpods_of(sources: Sequence[VPodSource]) -> Resource[Seen]:
+def _ignore(_body: bytes) -> None:
+    """Nobody looks."""
+
+
+def vpods_of(sources: Sequence[VPodSource], look: Callable[[bytes], None] = _ignore) -> Resource[Seen]:
     """The objects of one resource, which these sources have in common: each with its vpods, one for each source of
     which it is one."""
     first = sources[0]
@@ -177,6 +181,7 @@ def vpods_of(sources: Sequence[VPodSource]) -> Resource[Seen]:
         body = bytes(raw)
         named = _decoded(_METADATA, body)
         meta = named.metadata
+        look(body)
         vpods = tuple(vpod for source in sources if (vpod := decode_vpod(body, source)) is not None)
         return Seen(meta.uid, meta.resource_version, f"{meta.namespace}/{meta.name}", vpods, named.kind)
 

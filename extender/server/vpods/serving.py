@@ -139,7 +139,7 @@ class ServedSets:
         if undefined:
             return f"{', '.join(undefined)}: there is no such resource; {_MISSING}"
         failed = (each for each in self.hosts.all if not each.synced.is_set() and each.last_error)
-        found = next((f"{each.name}: {each.last_error}" for each in failed), "")
+        found = next((f"{each.name}: {each.last_error}" for each in failed), "") or self._sources.warning()
         return found or (f"{refused} VPodSets are not served" if (refused := len(self.objects.refused())) else "")
 
     # -- the thread -----------------------------------------------------------------------------------------------

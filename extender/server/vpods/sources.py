@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector
 from extender.server.vpods.informers import Informers
+from extender.server.vpods.path_check import PathCheck
 from extender.server.vpods.progress import Progress
 from extender.server.vpods.readers import Seen, vpods_of
 from extender.vpods.events import VPodEvent, VPodGone, VPodSeen
@@ -55,10 +56,15 @@ class SourceInformers:
         by_resource: dict[tuple[str, str, str], list[VPodSource]] = {}
         for source in self.sources.values():
             by_resource.setdefault((source.group, source.version, source.resource), []).append(source)
+        self._checks = [PathCheck(each) for each in by_resource.values()]
         self.all: tuple[Reflector[Seen], ...] = tuple(
-            informers.make(vpods_of(each), _Resource(handle, self.progress, self.kinds).took)
-            for each in by_resource.values()
+            informers.make(vpods_of(each, check.look), _Resource(handle, self.progress, self.kinds).took)
+            for each, check in zip(by_resource.values(), self._checks, strict=True)
         )
+
+    def warning(self) -> str:
+        """What is wrong with a path of the configuration; "" if nothing is."""
+        return next((text for check in self._checks if (text := check.warning())), "")
 
     def start(self) -> None:
         for informer in self.all:

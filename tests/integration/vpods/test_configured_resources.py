@@ -122,3 +122,18 @@ def test_placements_that_the_api_server_does_not_keep_are_not_written_all_the_ti
         eventually(lambda: w.cluster.faults.fired(rule) >= 1)
         time.sleep(3)
         assert w.cluster.faults.fired(rule) <= 5
+
+
+def test_a_path_that_hits_nothing_is_said_with_its_field() -> None:
+    resource = {**COMMON, "name": "groups", "set": "default/fleet", "wanted": ".spec.consumers", "default_wanted": 2}
+    fleet = {"name": "fleet", "stateful_set": "fleet", "capacity": 10, "min_replicas": 3}
+    section = {"custom_resources": False, "resources": [resource], "sets": [fleet]}
+    with vpod_world(prepare=define, vpods=section) as w:
+        assert not w.server.vpods.readiness().detail
+        add(w, "a", replicas=6)
+        eventually(lambda: sum(placements(w, "a").values()) == 2)
+        text = "vpods.resources.groups.wanted: no object has .spec.consumers"
+        eventually(lambda: text in w.server.vpods.readiness().detail)
+        add(w, "b", consumers=3)
+        eventually(lambda: sum(placements(w, "b").values()) == 3)
+        assert text not in w.server.vpods.readiness().detail
