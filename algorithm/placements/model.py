@@ -101,6 +101,8 @@ class SetState:
         self.total_wanted = 0
         #: Of what is committed: vreplicas by ordinal, and how many placements say so.
         self.committed: dict[int, int] = {}
+        #: Vreplicas by ordinal that are committed there, and reserved elsewhere: they still take room.
+        self.leaving: dict[int, int] = {}
         self._committed_by: dict[int, int] = {}
 
     # -- pods
@@ -152,8 +154,11 @@ class SetState:
         has = vpod.placed.get(ordinal, 0)
         most = max(0, self.capacity - held + vpod.on(ordinal))
         if most < has and held:
-            # All vpods on a pod that holds too much pay in proportion, whichever of them is placed first.
-            most = max(0, has - -(-(held - self.capacity) * has // held))
+            # All vpods on a pod that holds too much pay in proportion, whichever of them is placed first, until the
+            # vreplicas that are meant to leave it are enough.
+            stays = held - self.leaving.get(ordinal, 0)
+            over = max(0, stays - self.capacity)
+            most = max(0, has - -(-over * has // stays)) if stays else has
         if vpod.max_per_pod:
             most = min(most, vpod.max_per_pod)
         return min(most, has) if ordinal in self.resting else most
@@ -175,10 +180,12 @@ class SetState:
         if vpod is None:
             vpod = self.vpods[key] = VPodState(key, 0)
         before = vpod.taken()
+        self._count_leaving(vpod, -1)
         self._note_committed(vpod.committed, committed)
         self.total_wanted += wanted - vpod.wanted
         vpod.wanted, vpod.committed, vpod.deleting = wanted, committed, deleting
         vpod.spread, vpod.max_per_pod = spread, max_per_pod
+        self._count_leaving(vpod, 1)
         if self.seeded:
             self._hold_instead(before, vpod.taken())
         return vpod
@@ -199,7 +206,9 @@ class SetState:
         vpod = self.vpods[key]
         if self.seeded:
             before = vpod.taken()
+            self._count_leaving(vpod, -1)
             vpod.reserved = counts
+            self._count_leaving(vpod, 1)
             self._hold_instead(before, vpod.taken())
             return
         for ordinal, number in (vpod.reserved or {}).items():
@@ -211,6 +220,15 @@ class SetState:
     def reserved(self) -> Iterator[tuple[str, Counts]]:
         """The vpods with a reservation."""
         return ((key, vpod.reserved) for key, vpod in self.vpods.items() if vpod.reserved is not None)
+
+    def _count_leaving(self, vpod: VPodState, sign: int) -> None:
+        if vpod.reserved is None or not self.seeded:
+            return
+        for ordinal, number in vpod.committed.items():
+            if (left := number - vpod.reserved.get(ordinal, 0)) > 0:
+                self.leaving[ordinal] = leaving = self.leaving.get(ordinal, 0) + sign * left
+                if not leaving:
+                    del self.leaving[ordinal]
 
     def _hold_instead(self, before: Counts, after: Counts) -> None:
         """Hold what a vpod takes now instead of what it took before."""
@@ -253,6 +271,11 @@ class SetState:
             for ordinal, number in vpod.committed.items():
                 committed[ordinal] = committed.get(ordinal, 0) + number
         assert committed == self.committed, f"committed: {self.committed} instead of {committed}"
+        leaving: Counter[int] = Counter()
+        for vpod in self.vpods.values():
+            if self.seeded and vpod.reserved is not None:
+                leaving.update(Counter(vpod.committed) - Counter(vpod.reserved))
+        assert leaving == self.leaving, f"leaving: {self.leaving} instead of {leaving}"
         assert self.usable == sorted(self._usable)
         sizes = Counter(self.zones.get(ordinal, "") for ordinal in self.usable)
         assert sizes == self.zone_sizes, f"zones: {self.zone_sizes} instead of {sizes}"

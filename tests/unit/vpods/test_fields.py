@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from extender.core.field_paths import MISSING, FieldPath, parse
@@ -49,6 +49,7 @@ VALUES = st.recursive(
 PATHS = st.lists(KEYS | st.integers(0, 2), min_size=1, max_size=4).map(lambda steps: FieldPath(tuple(steps)))
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(KEYS, VALUES, max_size=3), st.lists(PATHS, min_size=1, max_size=5))
 def test_the_same_values_as_in_the_whole_object(whole: dict[str, Any], paths: list[FieldPath]) -> None:
     found = FieldDecoder(paths).decode(json.dumps(whole).encode())

@@ -1,5 +1,7 @@
 """The rules of `balanced` one by one. test_balanced_oracles.py holds it against the best placement there is."""
 
+from collections import Counter
+
 import pytest
 
 from algorithm.placements.balanced import place
@@ -105,3 +107,22 @@ def test_until_a_move_has_been_seen_it_takes_room_on_both_pods():
 
     placement = place(state.put("ns/v", 1, {}), state)
     assert placement.left == 1
+
+
+def test_a_lower_capacity_moves_what_is_too_much_and_no_more():
+    """Each vpod has little on each pod: if each gave up its share, rounded up, the pods would be emptied."""
+    state = a_set(capacity=12, pods=5)
+    for number in range(10):
+        state.put(f"v{number}", 4, dict.fromkeys(range(4), 1))
+    state.capacity = 8  # pods 0 to 3 hold 10, pod 4 none
+    for vpod in list(state.vpods.values()):
+        state.reserve(vpod.key, place(vpod, state).counts)
+        state.validate()
+    left = sum((Counter(vpod.committed) - Counter(vpod.reserved)).total() for vpod in state.vpods.values())
+    assert left == 8
+    assert state.leaving == dict.fromkeys(range(4), 2)
+    for vpod in list(state.vpods.values()):
+        state.put(vpod.key, 4, vpod.reserved)
+        state.reserve(vpod.key, None)
+        state.validate()
+    assert state.held == dict.fromkeys(range(5), 8)
