@@ -9,6 +9,9 @@ Source: knative/eventing pkg/scheduler/statefulset, by behaviour (recorded answe
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
+
 from algorithm.placements.model import Counts, Placement, SetState, VPodState
 
 
@@ -89,20 +92,27 @@ def _rooms(
 
 
 def _add(kept: dict[int, int], number: int, rooms: list[tuple[int, int]]) -> int:
-    """Give each candidate with room one vreplica, round after round; return how many are left."""
-    candidates, room = [ordinal for ordinal, _ in rooms], dict(rooms)
-    while number:
-        candidates = [ordinal for ordinal in candidates if room[ordinal] > 0]
-        if not candidates:
-            return number
-        for ordinal in candidates:
-            if not number:
-                break
-            if room[ordinal] > 0:
-                room[ordinal] -= 1
-                kept[ordinal] = kept.get(ordinal, 0) + 1
-                number -= 1
-    return 0
+    """Give each candidate with room one vreplica, round after round; return how many are left.
+
+    All whole rounds are made at once: the cost does not grow with the number that is wanted, which is anybody's.
+    """
+    room, slots = dict(rooms), Counter(ordinal for ordinal, _ in rooms)
+
+    def given(rounds: int) -> dict[int, int]:
+        """What so many rounds give. A candidate with several slots gets so much more in each."""
+        return {ordinal: max(0, min(room[ordinal], rounds * slots[ordinal])) for ordinal in room}
+
+    whole = bisect_right(range(max(0, number)), number, key=lambda rounds: sum(given(rounds + 1).values()))
+    more = given(whole)
+    left = number - sum(more.values())
+    for ordinal, _ in rooms:
+        if left > 0 and more[ordinal] < room[ordinal]:
+            more[ordinal] += 1
+            left -= 1
+    for ordinal, got in more.items():
+        if got:
+            kept[ordinal] = kept.get(ordinal, 0) + got
+    return left
 
 
 def replicas(state: SetState, *, least: int = 0) -> int:

@@ -3,6 +3,8 @@
 import hashlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from algorithm.placements import head
 from algorithm.placements.model import SetState
@@ -72,3 +74,27 @@ def test_places_as_the_original(workload, digest):
     world.state.validate()
 
     assert world.digest() == digest
+
+
+def one_by_one(kept, number, rooms):
+    """The original's way: one vreplica for each candidate with room, round after round."""
+    candidates, room = [ordinal for ordinal, _ in rooms], dict(rooms)
+    while number and (candidates := [ordinal for ordinal in candidates if room[ordinal] > 0]):
+        for ordinal in candidates:
+            if number and room[ordinal] > 0:
+                room[ordinal] -= 1
+                kept[ordinal] = kept.get(ordinal, 0) + 1
+                number -= 1
+    return number
+
+
+@given(
+    st.dictionaries(st.integers(0, 9), st.integers(-3, 12), min_size=1),
+    st.lists(st.integers(0, 9), min_size=1, max_size=15),
+    st.integers(1, 80),
+)
+def test_whole_rounds_at_once_give_what_single_vreplicas_do(room, candidates, number):
+    rooms = [(ordinal, room.get(ordinal, 0)) for ordinal in candidates]
+    fast, slow = {}, {}
+    assert head._add(fast, number, rooms) == one_by_one(slow, number, rooms)
+    assert fast == slow
