@@ -18,6 +18,14 @@ from algorithm.placements.v0430.plugins import PluginUse
 from algorithm.placements.v0430.scheduler import PluginScheduler, Policy
 from algorithm.placements.v0430.snapshot import Cluster, Committed, Snapshot
 
+#: Looks at a pod that one decision may take, a tenth of a second. The original decides for each vreplica alone, and
+#: looks at all pods for it: a vpod that wants a million would stop the decisions of all others.
+MOST_LOOKS = 200_000
+#: Predicates and priorities that look at one pod only.
+_PLAIN = frozenset(
+    {"PodFitsResources", "NoMaxResourceCount", "LowestOrdinalPriority", "RemoveWithHighestOrdinalPriority"}
+)
+
 
 class Use(BaseModel):
     """A predicate or a priority. `args`: an object, or the text of one, as the original has it."""
@@ -108,11 +116,31 @@ def policy(settings: V0430Settings) -> Place:
     _refuse_unknown(uses, plugins.PENALTIES, "priority")
 
     def place(vpod: VPodState, state: SetState) -> Counts:
+        if not settings.fills_up and (looks := _looks(vpod, state, settings)) > MOST_LOOKS:
+            text = (
+                f"{vpod.wanted} vreplicas on {len(state.usable)} pods take {looks} steps, expected at most {MOST_LOOKS}"
+            )
+            raise ValueError(f"{text}: use fewer predicates, priorities or vreplicas, or another policy")
         found = _OneVPod(vpod, state, settings).place(vpod.key).counts
         # Where not all fit the original leaves all as it was, on whatever pods that is.
         return {o: min(number, state.most_for(vpod, o)) for o, number in found.items() if state.is_usable(o)}
 
     return place
+
+
+def _looks(vpod: VPodState, state: SetState, settings: V0430Settings) -> int:
+    """How often a decision looks at a pod, at most. What compares a pod with the others looks at all of them."""
+    missing = vpod.wanted - sum(number for o, number in vpod.placed.items() if state.is_usable(o))
+    removing = settings.removing if missing < 0 else None
+    direction = removing or settings.adding
+    # Adding begins anew from none, and the first pods without room end it.
+    room = sum(max(0, state.most_for(vpod, ordinal)) for ordinal in state.usable)
+    fits = any(each.name == "PodFitsResources" for each in direction.predicates)
+    number = -missing if removing else min(vpod.wanted, room) if fits else vpod.wanted
+    pods = len(state.usable)
+    plain = sum(each.name in _PLAIN for each in (*direction.predicates, *direction.priorities))
+    others = len(direction.predicates) + len(direction.priorities) - plain
+    return number * pods * (1 + plain + others * pods) if missing else 0
 
 
 def _refuse_unknown(uses: list[Use], known: dict[str, Any], noun: str) -> None:
