@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -24,6 +25,8 @@ from extender.vpods.state import EngineState
 
 #: Makes a policy from its name and settings. Raises PolicyError.
 MakePolicy: TypeAlias = Callable[[str, Mapping[str, Any]], Policy]
+#: Pods by the key of their StatefulSet, and by ordinal.
+_Pods: TypeAlias = Mapping[ObjectKey, dict[int, HostPod]]
 
 
 class Cluster:
@@ -43,8 +46,9 @@ class Cluster:
         state.sets.clear()
         state.refused = dict(event.refused)
         state.by_workload.clear()
+        pods = self._pods_by_workload()
         for settings in sorted(event.sets, key=lambda each: each.key):
-            self._add(settings, old.get(settings.key))
+            self._add(settings, old.get(settings.key), pods)
         for key in old.keys() - state.sets.keys():
             state.scaling.pop(key, None)
             state.scales.discard(key)
@@ -54,7 +58,15 @@ class Cluster:
             self._members.enter(tracked)
             self._members.hold_again(tracked)
 
-    def _add(self, settings: SetSettings, before: HostedSet | None) -> None:
+    def _pods_by_workload(self) -> _Pods:
+        """All pods by StatefulSet and ordinal, in one look at them: there may be a thousand sets."""
+        found: defaultdict[ObjectKey, dict[int, HostPod]] = defaultdict(dict)
+        for pod in self._state.pods.values():
+            if named := split(pod.key.name):
+                found[ObjectKey(pod.key.namespace, named[0])][named[1]] = pod
+        return found
+
+    def _add(self, settings: SetSettings, before: HostedSet | None, pods: _Pods) -> None:
         state, key = self._state, settings.key
         hosted = state.sets[key] = HostedSet(settings, self._policy(settings))
         if before and before.settings.workload == settings.workload:
@@ -66,7 +78,7 @@ class Cluster:
             state.notice_set(key, NoticeReason.POLICY_FAILED, self._fault, is_warning=True)
         workload = ObjectKey(key.namespace, settings.workload)
         if state.by_workload.setdefault(workload, key) == key:
-            self._attach(key, workload)
+            self._attach(key, workload, pods)
 
     def _policy(self, settings: SetSettings) -> Policy | None:
         self._fault = ""
@@ -76,16 +88,13 @@ class Cluster:
             self._fault = str(error)
             return None
 
-    def _attach(self, key: ObjectKey, workload: ObjectKey) -> None:
+    def _attach(self, key: ObjectKey, workload: ObjectKey, pods: _Pods) -> None:
         """Tell a new set what is known of its StatefulSet and pods."""
         state = self._state
         hosted = state.sets[key]
         hosted.workload = state.workloads.get(workload)
         hosted.state.replicas = hosted.replicas
-        for pod in state.pods.values():
-            found = split(pod.key.name)
-            if found and ObjectKey(pod.key.namespace, found[0]) == workload:
-                hosted.pods[found[1]] = pod
+        hosted.pods = dict(pods.get(workload, {}))
         state.refresh(key)
 
     def workload_gone(self, event: WorkloadGone) -> None:

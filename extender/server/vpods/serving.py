@@ -183,6 +183,7 @@ class ServedSets:
         if self.objects.is_stale and now >= self._next_sets:
             self.all = self.objects.sets()
             self.hosts.watch({each.key.namespace for each in self.all})
+            self._serve()  # the engine makes all sets anew, which is the most of it
             self._next_sets = self._clock() + min(_LONGEST_REST, _REST * (self._clock() - now))
         self._serve()
         if is_listed and not (self._is_synced or self.objects.is_stale or self.missing()):
