@@ -87,6 +87,8 @@ class SetState:
         self.seeded = seeded
         self.vpods: dict[str, VPodState] = {}
         self.held: dict[int, int] = {}
+        #: Whether some pod has come to hold less. Whoever looks after that takes it back.
+        self.freed = False
         #: Ordinals on which vreplicas may be placed, ascending.
         self.usable: list[int] = []
         self._usable: set[int] = set()
@@ -243,6 +245,7 @@ class SetState:
 
     def _hold(self, ordinal: int, number: int) -> None:
         if number:
+            self.freed |= number < 0
             self.held[ordinal] = held = self.held.get(ordinal, 0) + number
             if not held:
                 del self.held[ordinal]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
 from algorithm.placements.model import Placement, VPodState
 from algorithm.placements.policy import PolicyFault
@@ -16,6 +17,8 @@ from extender.vpods.writing import Writing
 
 #: How many vpods are decided after one event.
 DECISIONS = 64
+#: So many usable pods make a decision count for one more.
+PODS = 500
 #: How many problems of a status are named.
 MOST_PROBLEMS = 3
 #: How many different faults of the policy of a set are told. All are counted.
@@ -38,7 +41,7 @@ class Deciding:
             if key in state.sets:
                 self._scaling.look(key)
         left = DECISIONS
-        for vpod in list(state.lost)[:left]:
+        for vpod in list(islice(state.lost, left)):
             del state.lost[vpod]
             self._without_set(state.vpods[vpod])
             left -= 1
@@ -46,7 +49,7 @@ class Deciding:
             while hosted.dirty and left:
                 name = next(iter(hosted.dirty))
                 del hosted.dirty[name]
-                left -= 1
+                left = max(0, left - _weight(hosted))
                 tracked = state.by_name[name]
                 was_written = tracked.hold is None
                 self._decide(key, hosted, tracked)
@@ -56,8 +59,8 @@ class Deciding:
     def _without_set(self, tracked: Tracked) -> None:
         """A vpod that has no set, or not this one, stays as it is, and its status says why."""
         record, key = tracked.record, tracked.record.set
-        if record.deleting:
-            return
+        if record.deleting or record.key in self._state.retries:
+            return  # in the second case it is looked at again when the write is tried again
         if key in self._state.sets:
             reason, message = Reason.NOT_ALLOWED, f"{key} does not admit namespace {record.key.namespace}"
         elif why := self._state.refused.get(key):
@@ -149,11 +152,13 @@ class Deciding:
         """What a vpod gets, and why. One that lacks room stands in line, and may have to give back what it has."""
         counts = {ordinal: number for ordinal, number in placement.counts.items() if number}
         if not placement.left:
+            hosted.capped.discard(tracked.name)
             if hosted.waiting.pop(tracked.name, None) is not None:
                 self._state.room_made(key)
             return counts, Reason.PLACED, ""
         if tracked.name not in hosted.waiting:
             self._state.touched[key] = None
+        hosted.note_capped(vpod, counts)
         since = hosted.waiting.setdefault(tracked.name, self._waits_since(hosted, tracked))
         stay = _stay(hosted, vpod, placement.left)
         counts |= stay
@@ -196,6 +201,11 @@ class Deciding:
                 state.sets[key].dirty.update(dict.fromkeys(state.sets[key].waiting))
 
 
+def _weight(hosted: HostedSet) -> int:
+    """What a decision counts for: it looks at all usable pods, and `v0.43.0` does so for each vreplica."""
+    return DECISIONS // 2 if hosted.settings.policy == "v0.43.0" else 1 + len(hosted.state.usable) // PODS
+
+
 def _remember(hosted: HostedSet, name: str, placement: Placement) -> None:
     """Note why the counts are not as even as they could be."""
     if placement.postponed:
@@ -208,8 +218,8 @@ def _remember(hosted: HostedSet, name: str, placement: Placement) -> None:
 
 def _pass_on(hosted: HostedSet, name: str) -> None:
     """Let the others in line have the room that the first one cannot use, such as for its own limit on each pod."""
-    if next(iter(hosted.waiting), "") == name and hosted.free():
-        hosted.dirty.update(dict.fromkeys([*hosted.waiting][1:]))
+    if next(hosted.line(), "") == name and hosted.free():
+        hosted.dirty.update(dict.fromkeys(islice(hosted.line(), 1, None)))
 
 
 def _waits(tracked: Tracked, vpod: VPodState, placement: Placement) -> bool:

@@ -157,7 +157,7 @@ class Members:
         if hosted and (vpod := hosted.state.vpods.get(tracked.name)):
             hosted.count_pods_of(vpod, -1)
             hosted.remove(tracked.name)
-            state.room_made(tracked.record.set)
+            state.look_for_room(tracked.record.set)
 
 
 def _placements(tracked: Tracked, workload: str) -> ReadPlacements:

@@ -20,6 +20,7 @@ class NoticeReason(StrEnum):
     DRAINING = "Draining"
     DRAIN_STOPPED = "DrainStopped"
     FOREIGN_SCALE = "ForeignScale"
+    TOO_MANY_REPLICAS = "TooManyReplicas"
     POLICY_FAILED = "PolicyFailed"
     BAD_PLACEMENTS = "BadPlacements"
     NOT_KEPT = "NotKept"

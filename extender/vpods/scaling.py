@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from extender.core.freshness import older
 from extender.core.outcomes import OutcomeKind
 from extender.core.scale import ScaleWorkload, WorkloadScaled
@@ -13,6 +15,8 @@ from extender.vpods.state import EngineState, backed_off
 
 #: How often the time between two drains that find no room is doubled.
 MOST_DOUBLINGS = 6
+#: Pods of a StatefulSet that are used, the first ones. Its author may write any number into its spec.
+MOST_PODS = 10_000
 
 
 class Scaling:
@@ -35,7 +39,8 @@ class Scaling:
             return
         spreads = (spread for spread, number in hosted.spreads.items() if number)
         needed = autoscaler.needed(settings, hosted.state.total_wanted, spreads, hosted.out)
-        if hosted.waiting and (more := hosted.pods_lacking()) is not None:
+        may_grow = needed < settings.max_replicas and hosted.replicas < settings.max_replicas
+        if hosted.waiting and may_grow and (more := hosted.pods_lacking()) is not None:
             needed = max(needed, min(settings.max_replicas, hosted.replicas + more))
         target = autoscaler.target(settings, hosted.replicas, needed)
         if target >= hosted.replicas:
@@ -135,6 +140,7 @@ class Scaling:
 
     def workload_seen(self, seen: Workload) -> None:
         state = self._state
+        said, seen = seen.replicas, msgspec.structs.replace(seen, replicas=max(0, min(seen.replicas, MOST_PODS)))
         known = state.workloads.get(seen.key)
         if known and older(seen.version, than=known.version):
             return
@@ -149,6 +155,9 @@ class Scaling:
             hosted.scale_after = 0.0
         hosted.workload = seen
         state.touched[key] = None
+        if said > MOST_PODS and (known is None or known.replicas < MOST_PODS):
+            message = f"{seen.key.name}: spec.replicas is {said}; pods from ordinal {MOST_PODS} on are not used"
+            state.notice_set(key, NoticeReason.TOO_MANY_REPLICAS, message, is_warning=True)
         if known is None or known.first != seen.first:
             state.dirty_all(key)
         elif known.replicas == seen.replicas:

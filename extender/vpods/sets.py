@@ -9,7 +9,7 @@ elsewhere, but those for which there is no room work where they are until there 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from algorithm.placements.model import Counts, Placement, SetState, VPodState
@@ -49,6 +49,8 @@ class HostedSet:
         self.dirty: dict[str, None] = {}
         #: VPods that lack room, in the order in which they began to.
         self.waiting: dict[str, float] = {}
+        #: Those of them that have all that they may have on each usable pod: only more pods help them.
+        self.capped: set[str] = set()
         #: VPods that would be more even, but for the bound on moves.
         self.postponed: dict[str, None] = {}
         #: VPods that would be more even if some pod had room.
@@ -203,13 +205,27 @@ class HostedSet:
     def count_pods_of(self, vpod: VPodState, number: int) -> None:
         """Count, or no longer count, how many distinct pods a vpod needs."""
         limit = -(-vpod.wanted // vpod.max_per_pod) if vpod.max_per_pod else 0
-        self.spreads[max(min(vpod.spread, vpod.wanted), limit)] += number
+        pods = max(min(vpod.spread, vpod.wanted), limit)
+        self.spreads[pods] += number
+        if not self.spreads[pods]:
+            del self.spreads[pods]  # edits of one vpod must not add up
 
     def remove(self, name: str) -> None:
         """Forget a vpod."""
         self.state.remove(name)
         for each in (self.dirty, self.waiting, self.postponed, self.cramped):
             each.pop(name, None)
+        self.capped.discard(name)
+
+    def line(self) -> Iterator[str]:
+        """The vpods that wait for room, in their order, but for those that room does not help."""
+        return (name for name in self.waiting if name not in self.capped)
+
+    def note_capped(self, vpod: VPodState, counts: Counts) -> None:
+        """Note whether a vpod that waits has all that it may have on each usable pod."""
+        most = vpod.max_per_pod
+        full = sum(1 for o, number in counts.items() if number >= most and self.state.is_usable(o)) if most else -1
+        (self.capped.add if full == len(self.state.usable) else self.capped.discard)(vpod.key)
 
     def lives(self, ordinal: int) -> bool:
         """Whether what is on a pod works, though nothing more may be placed there."""

@@ -162,8 +162,16 @@ class EngineState:
         self.touched[key] = None
         if (hosted.waiting or hosted.cramped) and hosted.free():
             first = 1 if hosted.settings.partial_seconds is None else len(hosted.waiting)
-            hosted.dirty.update(dict.fromkeys(islice(hosted.waiting, first)))
+            hosted.dirty.update(dict.fromkeys(islice(hosted.line(), first)))
             hosted.dirty.update(hosted.cramped)
+
+    def look_for_room(self, key: ObjectKey) -> None:
+        """Look whether some pod has come to hold less. Most writes add, and make no room for anybody."""
+        self.touched[key] = None
+        state = self.sets[key].state
+        if state.freed:
+            state.freed = False
+            self.room_made(key)
 
     def has_work(self) -> bool:
         if self.term is None or not self.is_synced:

@@ -123,7 +123,7 @@ class Writing:
         if tracked.name in hosted.state.vpods:
             hosted.state.reserve(tracked.name, None)
             hosted.dirty[tracked.name] = None
-        state.room_made(record.set)
+        state.look_for_room(record.set)
 
     # -- reports
 
