@@ -9,7 +9,7 @@ from algorithm.placements.model import Placement, VPodState
 from algorithm.placements.policy import PolicyFault
 from extender.vpods.names import MOST, expected_number, write_placements
 from extender.vpods.notices import NoticeReason
-from extender.vpods.records import ObjectKey, Reason
+from extender.vpods.records import ObjectKey, Reason, VPodRecord
 from extender.vpods.scaling import Scaling
 from extender.vpods.sets import HostedSet
 from extender.vpods.state import EngineState, Tracked, backed_off
@@ -67,7 +67,7 @@ class Deciding:
             reason, message = Reason.SET_NOT_SERVED, f"{key} is not served: {why}"
         else:
             reason, message = Reason.UNKNOWN_SET, f"there is no VPodSet {key}"
-        self._writing.write(tracked, record.placements, reason, f"spec.set: {message}")
+        self._writing.write(tracked, record.placements, reason, _of_set(record, message))
 
     def _decide(self, key: ObjectKey, hosted: HostedSet, tracked: Tracked) -> None:
         record = tracked.record
@@ -91,9 +91,9 @@ class Deciding:
         record = tracked.record
         if hosted.workload is None:
             name = f"{key.namespace}/{hosted.settings.workload}"
-            return Reason.NO_STATEFUL_SET, f"spec.set: the StatefulSet {name} of VPodSet {key} is not there"
+            return Reason.NO_STATEFUL_SET, _of_set(record, f"the StatefulSet {name} of VPodSet {key} is not there")
         if hosted.workload.trouble:
-            return Reason.NO_STATEFUL_SET, f"spec.set: the StatefulSet {hosted.workload.trouble}"
+            return Reason.NO_STATEFUL_SET, _of_set(record, f"the StatefulSet {hosted.workload.trouble}")
         if not 0 <= record.wanted <= MOST:
             said = record.bad_wanted or f"{record.source.wanted.name}: {expected_number(record.wanted)}"
             return Reason.BAD_NUMBER, said
@@ -258,3 +258,8 @@ def _kept(hosted: HostedSet, vpod: VPodState, counts: Mapping[int, int]) -> dict
                 kept[ordinal] = number
                 new -= number
     return kept
+
+
+def _of_set(record: VPodRecord, message: str) -> str:
+    """Return the message with the field that names the set, where the object has one."""
+    return message if record.source.set else f"spec.set: {message}"

@@ -8,6 +8,7 @@ from extender.core.freshness import older
 from extender.core.outcomes import OutcomeKind
 from extender.core.scale import ScaleWorkload, WorkloadScaled
 from extender.vpods import autoscaler
+from extender.vpods.names import pod_name
 from extender.vpods.notices import NoticeReason
 from extender.vpods.records import ObjectKey, Workload
 from extender.vpods.sets import HostedSet
@@ -73,8 +74,8 @@ class Scaling:
             if not hosted.fits_below(target):
                 return
             if not hosted.drain_failures:
-                names = f"{hosted.settings.workload}-{target} to {hosted.settings.workload}-{hosted.replicas - 1}"
-                state.notice_set(key, NoticeReason.DRAINING, f"{names} are emptied: {target} replicas are enough")
+                message = _what_is_emptied(hosted, target)
+                state.notice_set(key, NoticeReason.DRAINING, message)
             self._reopen(key, hosted, target)
         if hosted.draining is not None and hosted.is_empty_from(hosted.draining):
             self._order(key, hosted, hosted.draining)
@@ -200,3 +201,10 @@ class Scaling:
             state.scales.discard(key)
             if key in state.sets:
                 state.touched[key] = None
+
+
+def _what_is_emptied(hosted: HostedSet, target: int) -> str:
+    first, last = (pod_name(hosted.settings.workload, ordinal) for ordinal in (target, hosted.replicas - 1))
+    pods = f"{first} is" if first == last else f"{first} to {last} are"
+    enough = "1 replica is" if target == 1 else f"{target} replicas are"
+    return f"{pods} emptied: {enough} enough"

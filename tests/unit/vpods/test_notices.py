@@ -47,7 +47,7 @@ def test_a_set_that_grows_is_drained_and_shrinks():
     world.pass_time(301)
     world.settle()
     found = told(world)
-    assert ("Draining", "ss-1 to ss-2 are emptied: 1 replicas are enough") in found
+    assert ("Draining", "ss-1 to ss-2 are emptied: 1 replica is enough") in found
     assert ("Scaled", "ss: from 3 to 1 replicas for 5 vreplicas") in found
 
 
