@@ -285,7 +285,9 @@ def test_what_is_planned_happens(before: list[int], after: list[int], replicas: 
     now = taken(world)
     assert plan.held_after == dict(now.held)
     assert plan.after.replicas == now.replicas
-    assert sum(plan.moves.values()) + plan.given_up == world.moves - moves
+    if not (pods and plan.after.replicas > plan.before.replicas):
+        # Else it depends on when the new pods are ready, in which order vpods become even. A plan starts them at once.
+        assert sum(plan.moves.values()) + plan.given_up == world.moves - moves
     assert {each.vpod for each in plan.waiting} == {vpod.name for vpod in now.vpods if vpod.pending}
 
 
