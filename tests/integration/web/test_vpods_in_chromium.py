@@ -99,6 +99,20 @@ def test_a_pointed_cell_says_what_it_is(small: str, browser: Browser) -> None:
     assert "vreplicas placed" in browser.text(".heat-tip")
 
 
+def test_rows_have_names_at_every_width(small: str, browser: Browser, width: int) -> None:
+    look(browser, small)
+    browser.wait(f"document.documentElement.clientWidth <= {width}")
+    inked = """(() => {
+        const canvas = document.querySelector('.heat');
+        const [wide, top] = [60 * devicePixelRatio, 60 * devicePixelRatio];
+        const { data } = canvas.getContext('2d').getImageData(0, top, wide, canvas.height - top);
+        const alpha = data.filter((_, index) => index % 4 === 3);
+        const filled = alpha.filter((each) => each > 0).length / alpha.length;
+        return filled > 0.02 && filled < 0.6;  // letters; cells would fill nearly all of it
+    })()"""
+    assert browser.run(inked)
+
+
 def test_a_large_set_is_drawn_in_bands_and_says_so(large: str, browser: Browser, width: int) -> None:
     look(browser, large)
     note = browser.text("#view-vpods")

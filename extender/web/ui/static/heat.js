@@ -10,6 +10,7 @@ import { css, inkOn, mix } from "./paint.js";
 const ROW = [3, 20];
 const COLUMN = [3, 44];
 const NAMES = 170;
+const SHORT_NAMES = 96;
 const NARROW = 12;
 const LOAD = 34;
 const ZONE = 16;
@@ -45,8 +46,9 @@ export class HeatMap {
     const height = Math.floor((TALL - this.top) / Math.max(1, this.rows.length));
     this.perRow = Math.ceil((this.rows.length * ROW[0]) / (TALL - this.top)) || 1;
     this.rowHeight = this.perRow > 1 ? ROW[0] : Math.min(ROW[1], height);
-    this.hasNames = this.rowHeight >= NARROW && width > 600;
-    this.left = this.hasNames ? NAMES : 8;
+    this.hasNames = this.rowHeight >= NARROW && width > 2 * SHORT_NAMES;
+    this.isShort = width <= 600; // a narrow page leaves the namespace out
+    this.left = !this.hasNames ? 8 : this.isShort ? SHORT_NAMES : NAMES;
     const room = width - this.left - 4;
     this.perColumn = Math.ceil((this.pods.length * COLUMN[0]) / room) || 1;
     this.columns = chunks(this.pods, this.perColumn);
@@ -136,8 +138,8 @@ export class HeatMap {
     context.fillRect(x, 2 + high * (1 - share), width, high * share);
     if (pods.length === 1 && width >= LABEL) {
       context.font = `${TEXT}px system-ui, sans-serif`;
-      context.fillStyle = inkOn(share > 0.55 ? (isOut ? paint.base.muted : paint.base.used) : paint.base.free);
-      context.fillText(String(pods[0].ordinal), x + 4, 10);
+      context.fillStyle = inkOn(share > 0.3 ? (isOut ? paint.base.muted : paint.base.used) : paint.base.free);
+      context.fillText(String(pods[0].ordinal), x + 4, high - 6); // at the bottom, where the load begins
     }
     if (isOut) {
       context.strokeStyle = paint.css.cross;
@@ -185,7 +187,8 @@ export class HeatMap {
     if (!this.hasNames) return;
     context.font = `${TEXT}px system-ui, sans-serif`;
     context.fillStyle = paint.css.ink;
-    context.fillText(shortened(context, band[0].name, NAMES - 16), 2, y + high / 2 + 0.5);
+    const name = this.isShort ? band[0].name.split("/").at(-1) : band[0].name;
+    context.fillText(shortened(context, name, this.left - 16), 2, y + high / 2 + 0.5);
   }
 
   paintCell({ vreplicas, comes, goes }, x, y, w, h) {
