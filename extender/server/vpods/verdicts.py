@@ -41,12 +41,17 @@ def judge(
     for obj in sorted(objects, key=lambda each: (each.created, each.key)):
         verdict = _verdict(obj, in_configuration, hosts, len(served))
         if verdict.settings is not None and (fault := policy_fault(verdict.settings)):
-            verdict = Verdict(None, "BadPolicy", f"spec.{fault}")
+            verdict = Verdict(None, "BadPolicy", _in_object(fault))
         verdicts[obj.uid] = verdict
         if verdict.settings is not None:
             served[obj.key] = verdict.settings
             hosts[_workload(verdict.settings)] = obj.key
     return verdicts
+
+
+def _in_object(fault: str) -> str:
+    """A fault of a policy, with the field as an object spells it, not as the configuration does."""
+    return "spec." + fault.replace("policy_settings", "policySettings", 1)
 
 
 def _verdict(

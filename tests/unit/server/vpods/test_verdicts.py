@@ -77,6 +77,11 @@ def test_a_policy_that_cannot_be_used_is_said_with_its_field() -> None:
     assert (found.settings, found.reason, found.message) == (None, "BadPolicy", "spec.policy: there is none named 'x'")
 
 
+def test_the_settings_of_a_policy_are_spelt_as_in_the_object() -> None:
+    found = judge((), [obj()], policy_fault=lambda _: "policy_settings: a: there is no such field")["uid-fleet"]
+    assert found.message == "spec.policySettings: a: there is no such field"
+
+
 def test_a_refused_object_leaves_its_stateful_set_to_others() -> None:
     assert verdict(obj("a", created=1, capacity=0, statefulSet="ss"), obj("b", created=2, statefulSet="ss")).settings
 
