@@ -149,8 +149,15 @@ def explain(
 def _wanted(given: Sequence[str] | None) -> Iterator[dict[str, Any]]:
     for each in given or ():
         vpod, equals, number = each.rpartition("=")
-        if not equals or not vpod or not number.isascii() or not number.isdecimal() or len(number) > 10:
-            raise _bad(f"--vreplicas: expected VPOD=NUMBER, got {each!r}")
+        if (
+            not equals
+            or not vpod
+            or not number.isascii()
+            or not number.isdecimal()
+            or len(number) > 10
+            or int(number) >= 2**31
+        ):
+            raise _bad(f"--vreplicas: expected VPOD=NUMBER with a number from 0 to {2**31 - 1}, got {each!r}")
         yield {"vpod": vpod, "vreplicas": int(number)}
 
 

@@ -13,6 +13,7 @@ _PODS, _MOVES = 50, 20
 _NUMBERS = (
     ("replicas", "replicas"),
     ("usable pods", "usable"),
+    ("vpods", "vpods"),
     ("vreplicas wanted", "expected"),
     ("placed", "placed"),
     ("pending", "pending"),
@@ -184,7 +185,7 @@ def explanation_text(found: Any) -> str:
         f"placed{waits}. {found['reason']}" + (f": {found['message']}" if found["message"] else "")
     )
     helps = [f"  {each['text']}" for each in found["helps"]]
-    if found["pending"] and not helps:
+    if found["pending"] and not helps and found["reason"] == "NotEnoughRoom":  # else the reason says what to mend
         helps = ["  nothing that was tried" + ("" if found["complete"] else "; not everything was tried")]
     rules = [
         f"  {number}. {each['rule']}: {each['outcome']}" + ("" if each["kept"] else " (not kept)")
@@ -199,7 +200,7 @@ def explanation_text(found: Any) -> str:
     parts = [
         head,
         "\n".join(["It waits, since", *(f"  {text}" for text in found["waits"])]) if found["waits"] else "",
-        "\n".join(["What would help:", *helps]) if found["pending"] else "",
+        "\n".join(["What would help:", *helps]) if helps else "",
         "\n".join(["Rules, the first one before all others:", *rules]) if rules else "",
         f"{pods}\nand {more} more pods" if more > 0 else pods,
     ]

@@ -63,6 +63,12 @@ def test_a_plan_tells_the_moves_and_changes_nothing(world: VPodWorld) -> None:
     assert world.cluster.revision == revision
 
 
+def test_a_plan_counts_a_vpod_that_is_new(world: VPodWorld) -> None:
+    found = run(world, "plan", SET, "--vreplicas", "typing-error=0")
+    assert found.exit_code in (0, 3)
+    assert ["vpods", "2", "3", "changes"] in [each.split() for each in found.output.splitlines()]
+
+
 def test_a_plan_after_which_somebody_waits_has_a_status_of_its_own(world: VPodWorld) -> None:
     found = run(world, "plan", SET, "--vreplicas", "c=4", "--delete", "b", "--close-pod", "1", "--cordon", "n2")
     assert found.exit_code == 3
@@ -95,8 +101,13 @@ def test_json_is_the_answer_of_the_server(world: VPodWorld, flags: tuple[str, ..
         (("plan", "default/nothing"), 1, "the namespace default has: fleet"),
         (("explain", SET, "aa"), 1, "it has: a, b; did you mean a?"),
         (("show", "fleet"), 2, "expected NAMESPACE/SET, got 'fleet'"),
-        (("plan", SET, "--vreplicas", "a"), 2, "--vreplicas: expected VPOD=NUMBER, got 'a'"),
-        (("plan", SET, "--vreplicas", "a=-1"), 2, "expected VPOD=NUMBER"),
+        (
+            ("plan", SET, "--vreplicas", "a"),
+            2,
+            "--vreplicas: expected VPOD=NUMBER with a number from 0 to 2147483647, got 'a'",
+        ),
+        (("plan", SET, "--vreplicas", "a=-1"), 2, "a number from 0 to 2147483647, got 'a=-1'"),
+        (("plan", SET, "--vreplicas", "a=2147483648"), 2, "a number from 0 to 2147483647, got 'a=2147483648'"),
         (("plan", SET, "--policy", "balance"), 2, "did you mean balanced?"),
         (("plan", SET, "--lose-pod", "fleet-7"), 2, "fleet-0 to fleet-1"),
         (("plan", SET, "--capacity", "0"), 2, "capacity: Input should be greater than or equal to 1"),
