@@ -17,7 +17,7 @@ Its cost is bounded by whoever runs it: `run` yields after every event.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,8 +43,9 @@ from extender.vpods.events import (
 )
 from extender.vpods.names import pod_name, read_placements, write_placements
 from extender.vpods.notices import Notice
-from extender.vpods.records import HostNode, HostPod, ObjectKey, Toleration, VPodKey, VPodRecord, Workload
+from extender.vpods.records import HostPod, ObjectKey, VPodKey, VPodRecord
 from extender.vpods.sets import HostedSet
+from extender.vpods.simulated_nodes import NodeChoice
 from extender.vpods.state import SELDOM
 from extender.vpods.steps import Scaled, Steps, Why
 from extender.vpods.writes.placements import PlacementsWritten, WritePlacements
@@ -285,36 +286,20 @@ class Simulation:
         for ordinal in sorted(ordinal for ordinal in self._pods if ordinal >= replicas):
             pod = self._pods.pop(ordinal)
             yield HostPodGone(pod.key, pod.uid)
-        for ordinal in range(replicas):
-            if ordinal not in self._pods and ordinal not in self._lost:
-                self._pods[ordinal] = pod = self._new_pod(self._workload, ordinal)
-                yield HostPodSeen(pod)
-
-    def _new_pod(self, workload: Workload, ordinal: int) -> HostPod:
-        name = pod_name(workload.key.name, ordinal)
         # All pods of a StatefulSet have the same template.
         tolerates = next((pod.tolerates for pod in self._pods.values()), ())
-        return HostPod(
-            key=ObjectKey(workload.key.namespace, name),
-            uid=f"planned-{name}",
-            version=self._next_version(),
-            node=self._node(tolerates),
-            tolerates=tolerates,
-        )
-
-    def _node(self, tolerates: tuple[Toleration, ...]) -> str:
-        """The node of the next pod; "" if none serves: it stays pending."""
-        on = Counter(pod.node for pod in self._pods.values() if pod.node)
-        serving = [node for node in self._nodes.values() if node.hosts(tolerates)]
-        in_zone: Counter[str] = Counter()
-        for name, number in on.items():
-            in_zone[_zone(self._nodes.get(name))] += number
-        best = min(serving, key=lambda node: (in_zone[node.zone], on[node.name], node.name), default=None)
-        return best.name if best else ""
-
-
-def _zone(node: HostNode | None) -> str:
-    return node.zone if node else ""
+        choice = NodeChoice(self._nodes, self._pods.values(), tolerates)
+        for ordinal in range(replicas):
+            if ordinal not in self._pods and ordinal not in self._lost:
+                name = pod_name(self._workload.key.name, ordinal)
+                self._pods[ordinal] = pod = HostPod(
+                    key=ObjectKey(self._workload.key.namespace, name),
+                    uid=f"planned-{name}",
+                    version=self._next_version(),
+                    node=choice.next(),
+                    tolerates=tolerates,
+                )
+                yield HostPodSeen(pod)
 
 
 def _seniority(vpod: VPodCopy) -> tuple[bool, float]:
