@@ -6,7 +6,7 @@ A vpod's counts are pairs of ordinal and vreplicas in one list, so that a heat m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
 from typing import Any
 
@@ -18,8 +18,8 @@ from extender.vpods.copies import SetCopy, VPodCopy, copy_sets
 from extender.web.ui.waiting import AGES
 
 #: How many sets are shown, those first in which most vreplicas wait; how many vpods of all of them, those first that
-#: wait or move; and how many counts of them.
-SETS, VPODS, COUNTS = 50, 2000, 200_000
+#: wait or move; how many counts of them; and how many pods of all of them, whose number is in their StatefulSets.
+SETS, VPODS, COUNTS, PODS = 50, 2000, 200_000, 20_000
 #: VPods of a piece, moves of a vpod, and characters of a message.
 GROUP, MOVES, MESSAGE = 25, 20, 300
 
@@ -35,17 +35,23 @@ def vpod_pieces(runtime: Looked) -> Iterator[bytes]:
     room = _Room()
     for copy in sorted(shown, key=lambda each: each.key):
         chosen = room.choose(copy)
-        yield msgspec.json.encode({"vpodSet": _set(copy, sums[copy.key])})
+        yield msgspec.json.encode({"vpodSet": _set(copy, sums[copy.key], room.pods(copy))})
         for start in range(0, len(chosen), GROUP):
             rows = [_row(copy, vpod) for vpod in chosen[start : start + GROUP]]
             yield msgspec.json.encode({"vpodRows": rows, "of": str(copy.key)})
 
 
 class _Room:
-    """How many more vpods and counts are shown."""
+    """How many more vpods, counts and pods are shown."""
 
     def __init__(self) -> None:
-        self._vpods, self._counts = VPODS, COUNTS
+        self._vpods, self._counts, self._pods = VPODS, COUNTS, PODS
+
+    def pods(self, copy: SetCopy) -> list[views.PodView]:
+        """Return the pods of a set that are shown, the first ones."""
+        shown = views.pods(copy)[: self._pods]
+        self._pods -= len(shown)
+        return shown
 
     def choose(self, copy: SetCopy) -> list[VPodCopy]:
         """Return the vpods of a set that are shown, by name."""
@@ -67,7 +73,7 @@ def _rank(vpod: VPodCopy) -> tuple[Any, ...]:
     return vpod.pending > 0 or not vpod.is_admitted, vpod.placed != vpod.committed, vpod.wanted, vpod.name
 
 
-def _set(copy: SetCopy, sums: views.Sums) -> dict[str, Any]:
+def _set(copy: SetCopy, sums: views.Sums, pods: Iterable[views.PodView]) -> dict[str, Any]:
     settings = copy.settings
     wrong = "" if copy.workload else f"the StatefulSet {copy.key.namespace}/{settings.workload} is not there"
     return {
@@ -88,7 +94,7 @@ def _set(copy: SetCopy, sums: views.Sums) -> dict[str, Any]:
         "waiting": sums.waiting,
         "drainingTo": copy.draining,
         "scalingTo": copy.ordered,
-        "pods": [(pod.ordinal, pod.zone, pod.node, pod.stage.value, pod.why, pod.held) for pod in views.pods(copy)],
+        "pods": [(pod.ordinal, pod.zone, pod.node, pod.stage.value, pod.why, pod.held) for pod in pods],
     }
 
 

@@ -71,11 +71,12 @@ export class VPods {
     this.choice.replaceChildren(...known.map(([key, text]) => element("option", { value: key }, text)));
   }
 
-  noteOf({ vpods }, rows, shown) {
+  noteOf({ vpods, pods, replicas }, rows, shown) {
     const { perRow, perColumn } = this.map;
     return [
       rows.length > shown.length && `${number(shown.length)} of ${number(rows.length)} vpods match the filter.`,
       vpods > rows.length && `${number(vpods - rows.length)} vpods are not shown; those that wait or move, and the largest ones, are.`,
+      replicas > pods.length && `${number(replicas - pods.length)} pods are not shown.`,
       perRow > 1 && `Each row is ${perRow} vpods, by name: find a part of a name to tell them apart.`,
       perColumn > 1 && `Each column is ${perColumn} pods.`,
     ].filter(Boolean).join(" ");

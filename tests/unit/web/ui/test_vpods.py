@@ -71,3 +71,10 @@ def test_those_that_wait_are_shown_first(monkeypatch: pytest.MonkeyPatch) -> Non
     service = CrowdedService(settled(empty_set(pods=3, vpods=40, capacity=200)))
     rows = pieces(service)[2]["vpodRows"]
     assert all(row[3] for row in rows)
+
+
+def test_pods_of_all_sets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extender.web.ui.vpods.PODS", 3)
+    found = pieces(CrowdedService(settled(empty_set(pods=5, vpods=1))))[1]["vpodSet"]
+    assert found["replicas"] == 5
+    assert [pod[0] for pod in found["pods"]] == [0, 1, 2]
