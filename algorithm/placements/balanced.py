@@ -1,13 +1,13 @@
-"""`balanced`, the default: a vpod's vreplicas as even as can be, with the fewest moves that lead there.
+"""`balanced`, the default: places a vpod's vreplicas as evenly as possible, with the fewest moves.
 
-For one vpod, each rule only among what the rules before it leave open:
+The rules for one vpod, in order of precedence; a later rule never overrides an earlier one:
 
-    1. As many vreplicas as wanted are placed, on usable pods, on none more than it can hold.
-    2. They are on as many distinct pods as the vpod wants (`spread`).
-    3. The numbers in zones differ by at most 1, or as little as room allows.
-    4. The numbers on pods of a zone differ by at most 1, or as little as room allows.
-    5. As few vreplicas as possible leave a pod on which they are.
-    6. Pods that hold less of other vpods come first, then lower ordinals.
+    1. As many of the wanted vreplicas as possible are placed, on usable pods, within their capacity.
+    2. They are on at least as many distinct pods as the vpod wants (`spread`).
+    3. The numbers in any two zones differ by at most 1, or by as little as the room allows.
+    4. The numbers on any two pods of a zone differ by at most 1, or by as little as the room allows.
+    5. As few vreplicas as possible move.
+    6. Pods with fewer vreplicas of other vpods come first, then those with lower ordinals.
 
 The counts are found by filling pods like vessels with water: up to one common level, then one more for some. That is
 the optimum of 1, 3 and 4, since each is a sum of convex costs over groups that contain each other or are disjoint

@@ -1,4 +1,4 @@
-"""Checks a policy as its author wrote it: many random sets, and each answer held against what counts.
+"""Checks a policy for its author: asks it about many random sets, and checks each answer.
 
 from algorithm.placements.conformance import check_policy
 

@@ -1,8 +1,8 @@
 """`head`: Knative eventing's scheduler as its main branch was in 2026, decision by decision.
 
-It keeps what a vpod has, takes from the highest ordinals, and adds one vreplica to each candidate in turn. It is here
-for those who move over from Knative and want to see the same placements first. Its known faults are its own: growth in
-small steps piles up on the lowest pod, and shrinking never evens out. `balanced` has none of them.
+It keeps the vreplicas that a vpod has, removes from the highest ordinals, and adds one vreplica to each candidate in
+turn. It gives users who move from Knative the same placements at first, with the original's faults: growth in small
+steps piles up on the lowest pod, and shrinking never evens out. `balanced` has none of these faults.
 
 Source: knative/eventing pkg/scheduler/statefulset, by behaviour (recorded answers, tests/conformance).
 """

@@ -1,4 +1,4 @@
-"""What a placement policy is asked, what it may know, and what it answers.
+"""The arguments and the result of a placement policy: a vpod, the state of its set, and a placement.
 
 A *set* is a StatefulSet whose pods host vreplicas. Its pods have ordinals 0, 1, 2 ... and one capacity: how many
 vreplicas one pod may hold. A *vpod* wants a number of vreplicas, all alike, on pods of one set. For each vpod:

@@ -1,14 +1,14 @@
-"""What a policy is to the engine, and the check of what a policy answers that others wrote.
+"""The interface between the engine and a policy, and the check of a plug-in's answers.
 
-A plug-in exports a `PlacementPlugin`. What it makes is a function of a vpod and a set that answers vreplicas by
+A plug-in exports a `PlacementPlugin`, which makes a function: it takes a vpod and its set, and returns vreplicas by
 ordinal. The function depends on its arguments only and changes neither; it is called for one vpod at a time, on the
-thread that decides. An answer counts only if
+thread that decides. An answer is accepted only if
 
 * its ordinals are usable, and its numbers are whole and not negative;
 * no pod gets more than `SetState.most_for` says: its room, the vpod's `max_per_pod`, and nothing new where a pod rests;
-* it places no more than the vpod wants. What it places less waits for room.
+* it places no more than the vpod wants. If it places fewer, the rest waits for room.
 
-How many vreplicas are moved at once only to reach a better placement is bounded by the set, not by the policy.
+The set, not the policy, bounds the moves that only improve a placement.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ S = TypeVar("S", bound=BaseModel)
 
 
 class PolicyError(ValueError):
-    """The policy that is configured cannot be used; the message says what to change."""
+    """The configured policy cannot be used; the message says what to change."""
 
 
 class PolicyFault(Exception):  # noqa: N818 - a fault of somebody else's code
-    """A policy failed, or answered what cannot be; the message says what."""
+    """A policy failed, or gave an invalid answer; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)

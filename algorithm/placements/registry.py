@@ -1,4 +1,4 @@
-"""Finds policies by name: those of Waggle, and those that distributions name in the entry-point group.
+"""Finds policies by name: Waggle's own, and those that installed distributions register in the entry-point group.
 
     [project.entry-points."waggle.placements"]
     mine = "my_package:PLUGIN"
@@ -78,7 +78,7 @@ def _find(name: str) -> PlacementPlugin[Any]:
         return _BUILT_IN[name]
     if name not in plugins.available(GROUP):
         there = available()
-        raise PolicyError(f"policy: there is none named {name!r}; there are: {', '.join(there)}{near(name, there)}")
+        raise PolicyError(f"policy: there is no policy {name!r}; there are: {', '.join(there)}{near(name, there)}")
     try:
         return plugins.load(GROUP, "policy", name, PlacementPlugin, API_VERSION)
     except plugins.PluginError as error:

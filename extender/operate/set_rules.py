@@ -209,7 +209,7 @@ def two_autoscalers(scene: SetScene, linted: LintedSet) -> Iterator[str]:
     "ordinals-start",
     Severity.ERROR,
     happens="The ordinals of the StatefulSet do not start at 0 (spec.ordinals.start). Waggle expects pods 0 to "
-    "replicas - 1, so it places vreplicas on pods that do not exist, and none on some that do.",
+    "replicas - 1, so it leaves the set alone: nothing is placed (NoStatefulSet), and nothing is scaled.",
     mend="Remove spec.ordinals.",
 )
 def ordinals_start(scene: SetScene, linted: LintedSet) -> Iterator[str]:

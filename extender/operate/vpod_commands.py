@@ -82,11 +82,13 @@ def plan(
     replicas: Annotated[int | None, typer.Option(metavar="NUMBER", help="Somebody sets the replicas.")] = None,
     min_replicas: Annotated[int | None, typer.Option(metavar="NUMBER", help="Of the autoscaler.")] = None,
     max_replicas: Annotated[int | None, typer.Option(metavar="NUMBER", help="Of the autoscaler.")] = None,
-    autoscale: Annotated[bool | None, typer.Option("--autoscale/--no-autoscale", help="Whether it acts.")] = None,
+    autoscale: Annotated[
+        bool | None, typer.Option("--autoscale/--no-autoscale", help="Switch the autoscaler on or off.")
+    ] = None,
     lose_pod: Annotated[
         list[str] | None, typer.Option(metavar="POD", help="A pod fails, by name or ordinal; repeatable.")
     ] = None,
-    close_pod: Annotated[list[str] | None, typer.Option(metavar="POD", help="A pod takes none; repeatable.")] = None,
+    close_pod: Annotated[list[str] | None, typer.Option(metavar="POD", help="A pod is closed; repeatable.")] = None,
     lose_node: Annotated[list[str] | None, typer.Option(metavar="NODE", help="A node fails; repeatable.")] = None,
     cordon: Annotated[list[str] | None, typer.Option(metavar="NODE", help="A node is cordoned; repeatable.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many steps are listed.")] = 50,

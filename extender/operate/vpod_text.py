@@ -186,7 +186,7 @@ def explanation_text(found: Any) -> str:
     )
     helps = [f"  {each['text']}" for each in found["helps"]]
     if found["pending"] and not helps and found["reason"] == "NotEnoughRoom":  # else the reason says what to mend
-        helps = ["  nothing that was tried" + ("" if found["complete"] else "; not everything was tried")]
+        helps = ["  none of the changes that were tried" + ("" if found["complete"] else "; not everything was tried")]
     rules = [
         f"  {number}. {each['rule']}: {each['outcome']}" + ("" if each["kept"] else " (not kept)")
         for number, each in enumerate(found["rules"], 1)
@@ -199,9 +199,9 @@ def explanation_text(found: Any) -> str:
     more = len(found["pods"]) - len(rows)
     parts = [
         head,
-        "\n".join(["It waits, since", *(f"  {text}" for text in found["waits"])]) if found["waits"] else "",
+        "\n".join(["It waits because", *(f"  {text}" for text in found["waits"])]) if found["waits"] else "",
         "\n".join(["What would help:", *helps]) if helps else "",
-        "\n".join(["Rules, the first one before all others:", *rules]) if rules else "",
+        "\n".join(["Rules, in order of precedence:", *rules]) if rules else "",
         f"{pods}\nand {more} more pods" if more > 0 else pods,
     ]
     return "\n\n".join(filter(None, parts))

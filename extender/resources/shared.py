@@ -1,4 +1,4 @@
-"""The parts that both custom resources share. Field names are snake case here, and lower camel case in Kubernetes."""
+"""The parts that the custom resources share. Field names are snake case here, and lower camel case in Kubernetes."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ class VPodSpec(Part):
         0,
         ge=0,
         le=10_000,
-        description="On how many distinct pods the vreplicas are to be at least, if there are so many vreplicas.",
+        description="The minimum number of distinct pods that host the vreplicas, if there are that many.",
     )
     max_per_pod: int = Field(
-        0, ge=0, le=_MOST, description="How many of its vreplicas one pod may host at most; 0: as many as have room."
+        0, ge=0, le=_MOST, description="The maximum number of its vreplicas on one pod; 0: no limit."
     )
 
 

@@ -35,7 +35,8 @@ class VPodSetSpec(Part):
     min_replicas: int = Field(0, ge=0, le=10_000, description="The minimum number of the StatefulSet's replicas.")
     max_replicas: int = Field(100, ge=1, le=10_000, description="The maximum number of the StatefulSet's replicas.")
     autoscale: bool = Field(
-        True, description="Whether the number of replicas follows what vpods want. False: Waggle does not change it."
+        True,
+        description="Scale the StatefulSet to the demand of its vpods. False: Waggle does not change its replicas.",
     )
     max_moves: int = Field(
         16, ge=1, le=100_000, description="How many vreplicas may move at once only to make the numbers even."
@@ -92,13 +93,15 @@ class VPodSetStatus(Seen):
     """The set as the server that writes this status sees it."""
 
     observed_generation: int = Field(0, ge=0)
-    replicas: int = Field(0, ge=0, description="What the StatefulSet's spec says.")
+    replicas: int = Field(0, ge=0, description="spec.replicas of the StatefulSet.")
     usable: int = Field(0, ge=0, description="Pods that can host vreplicas now.")
     capacity: int = Field(0, ge=0, description="How many vreplicas the usable pods can hold.")
     placed: int = Field(0, ge=0, description="Vreplicas that have a pod.")
     pending: int = Field(0, ge=0, description="Vreplicas that are wanted and have no pod.")
     free: int = Field(0, ge=0, description="How many more vreplicas the usable pods can take.")
-    draining: int = Field(0, ge=0, description="Pods that vreplicas leave, because the StatefulSet is to shrink.")
+    draining: int = Field(
+        0, ge=0, description="Pods that are being drained because the StatefulSet is about to shrink."
+    )
     conditions: Conditions = Field(
         default_factory=list,
         description="Ready: vpods are placed. Misconfigured: the set is not served because of its spec.",

@@ -24,9 +24,9 @@ One set:
 
 Promises:
 
-* No pod holds more vreplicas than its capacity: until a move has been seen it takes room on both pods.
-* A restart, or another leader, moves nothing: where vreplicas are stands in the status of each vpod.
-* A replica of the StatefulSet goes only after its last vreplica is seen to be gone.
-* With `overlap_seconds` no vreplica leaves a pod that works before another one has been elsewhere for so long.
-* What is wrong with one vpod, or one set, stops no other one, and is said once, with its field.
+* No pod gets more vreplicas than its capacity: until a move has been seen, it takes room on both pods.
+* A restart or a change of leader moves nothing: the placements are in the status of each vpod.
+* A scale-down removes a pod only after its last vreplica has been seen elsewhere.
+* With `overlap_seconds` no vreplica leaves a working pod before its replacement has been placed for that time.
+* An error in one vpod or one set does not affect the others, and is reported once, with the name of the field.
 """

@@ -3,8 +3,8 @@
     needed    the fewest replicas with room for all that vpods want, on pods that can be used
     target    needed, within the bounds, and from the present number by no more than one step
 
-A pod that cannot be used is no capacity: each of them below the target is one replica more. A pod that has not started
-yet is capacity, so that what is coming is not ordered twice.
+A pod that cannot be used is no capacity: the set gets one more replica for each of them below the target. A pod that
+has not started yet counts as capacity, so that the set does not order it twice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from extender.vpods.records import SetSettings
 
 
 def needed(settings: SetSettings, wanted: int, spreads: Iterable[int], unusable: Container[int]) -> int:
-    """The fewest replicas that do, within the bounds. `unusable`: ordinals of pods that exist and cannot be used."""
+    """Return the fewest sufficient replicas within the bounds. `unusable`: ordinals of unusable pods."""
     pods = max(-(-wanted // settings.capacity), max(spreads, default=0))
     replicas = 0
     while pods and replicas < settings.max_replicas:

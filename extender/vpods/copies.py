@@ -1,8 +1,8 @@
 """A copy of what the engine knows about one set, made under the engine's lock, and read without it.
 
-All records of the engine are immutable, and are replaced, never changed. So a copy is references to them: its cost is
-the number of vpods and pods of the set, and not the number of their placements. What a page or a plan needs is computed
-from the copy, after the lock is released.
+All records of the engine are immutable, and are replaced, never changed. A copy therefore consists of references: its
+cost grows with the vpods and pods of the set, not with their placements. Pages and plans are computed from the copy,
+after the lock is released.
 """
 
 from __future__ import annotations

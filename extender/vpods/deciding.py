@@ -34,7 +34,7 @@ class Deciding:
         self._scaling = scaling
 
     def settle(self) -> None:
-        """Decide about what was touched: all sets, and some vpods. The others follow at once."""
+        """Decide about the sets that changed, and some of the vpods that changed. The others follow at once."""
         state = self._state
         for key in list(state.touched):
             del state.touched[key]
@@ -91,7 +91,7 @@ class Deciding:
         record = tracked.record
         if hosted.workload is None:
             name = f"{key.namespace}/{hosted.settings.workload}"
-            return Reason.NO_STATEFUL_SET, _of_set(record, f"the StatefulSet {name} of VPodSet {key} is not there")
+            return Reason.NO_STATEFUL_SET, _of_set(record, f"the StatefulSet {name} of VPodSet {key} does not exist")
         if hosted.workload.trouble:
             return Reason.NO_STATEFUL_SET, _of_set(record, f"the StatefulSet {hosted.workload.trouble}")
         if not 0 <= record.wanted <= MOST:

@@ -1,7 +1,7 @@
 """The engine of vpods: see the package for the diagrams and the promises.
 
-After every event: the replicas of sets of which something changed are decided, then vpods of which something changed, a
-bounded number of them. The others follow at once, after other events had their turn.
+After every event the engine decides the replicas of the sets that changed, then a bounded number of the vpods that
+changed. It decides the others right afterwards, once other events have had their turn.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class VPodEngine:
         self.state.term = None
 
     def _drop_holds(self) -> None:
-        """Forget what is under way. What stands in each status is true again."""
+        """Forget the writes under way: the placements in each status count again."""
         for tracked in self.state.vpods.values():
             self._writing.release(tracked)
         self.state.scaling.clear()

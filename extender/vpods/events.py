@@ -14,7 +14,7 @@ from extender.vpods.writes.read import ReadVPod, VPodRead
 
 
 class SetsConfigured(msgspec.Struct, frozen=True):
-    """All sets there are, from now on. `refused`: those that are not served, and why."""
+    """All sets, from now on. `refused`: those that are not served, and why."""
 
     sets: tuple[SetSettings, ...]
     refused: tuple[tuple[ObjectKey, str], ...] = ()
@@ -70,7 +70,7 @@ class TermBegun(msgspec.Struct, frozen=True, gc=False):
 
 
 class TermEnded(msgspec.Struct, frozen=True, gc=False):
-    """This server decides no more. What it has sent may still arrive."""
+    """This server no longer decides. Writes that it has sent may still arrive."""
 
 
 class Ticked(msgspec.Struct, frozen=True, gc=False):

@@ -1,7 +1,7 @@
 """Why a vpod is where it is, why it waits, and what would help. Tried out on a copy, with the policy's own code.
 
 found = Explaining(copy, vpod)
-for _ in found.run(): ...     one step at a time; whoever runs it may stop
+for _ in found.run(): ...     one step at a time; the caller may stop
 found.result()
 """
 
@@ -285,7 +285,7 @@ def _why_waits(copy: SetCopy, vpod: VPodCopy) -> list[str]:
     stages = Counter(stage_of(copy, ordinal, usable)[0] for ordinal in range(copy.replicas))
     unusable = [f"{number} {stage.value}" for stage, number in sorted(stages.items()) if stage is not PodStage.USABLE]
     if unusable:
-        found.append(f"pods that take none: {', '.join(unusable)}")
+        found.append(f"pods that get no vreplicas: {', '.join(unusable)}")
     if vpod.record.max_per_pod and free >= vpod.pending:
         found.append(f"max_per_pod: at most {vpod.record.max_per_pod} of its vreplicas may be on one pod")
     if copy.ordered is not None:
@@ -316,12 +316,12 @@ def _rules(copy: SetCopy, vpod: VPodCopy, best: Placement | None) -> list[Rule]:
     shown = ", ".join(f"{zone or '(no zone)'} {number}" for zone, number in list(in_zones.items())[:10])
     return [
         Rule(
-            rule="as many vreplicas as wanted are placed, on usable pods, on none more than it can hold",
+            rule="as many of the wanted vreplicas as possible are placed, on usable pods, within their capacity",
             outcome=f"{sum(counts.values())} of {vpod.wanted} have a pod",
             is_kept=not vpod.pending,
         ),
         Rule(
-            rule="they are on as many distinct pods as the vpod wants",
+            rule="they are on at least as many distinct pods as the vpod wants",
             outcome=f"on {pods} pods" + (f", at least {wanted} are wanted" if wanted else ""),
             is_kept=pods >= wanted,
         ),
@@ -336,12 +336,12 @@ def _rules(copy: SetCopy, vpod: VPodCopy, best: Placement | None) -> list[Rule]:
             is_kept=uneven <= 1 or is_best,
         ),
         Rule(
-            rule="as few vreplicas as possible leave a pod on which they are",
-            outcome="a move is under way" if vpod.placed != vpod.committed else "none is moving",
+            rule="as few vreplicas as possible move",
+            outcome="a move is under way" if vpod.placed != vpod.committed else "no vreplica is moving",
         ),
         Rule(
-            rule="pods that hold less of other vpods come first, then lower ordinals",
-            outcome="this decides among pods that are equal so far",
+            rule="pods with fewer vreplicas of other vpods come first, then those with lower ordinals",
+            outcome="decides between pods that are equal under the rules above",
         ),
     ]
 
@@ -378,7 +378,7 @@ def _why_share(copy: SetCopy, vpod: VPodCopy, *, has: int, others: int, level: i
     if has + others > capacity:
         return f"too full: {has + others} of {capacity}"
     if copy.settings.policy == "balanced" and has == level + 1:
-        return "one of those that have one more, since the number does not divide evenly"
+        return "one of the pods with one more, because the number does not divide evenly"
     if has + others == capacity:
         return f"full: other vpods hold {others} of {capacity}"
     if most and has >= most:
@@ -387,4 +387,4 @@ def _why_share(copy: SetCopy, vpod: VPodCopy, *, has: int, others: int, level: i
         return f"chosen by policy {copy.settings.policy}"
     if has > level:
         return "more than its share: other pods lack room, or a move to them is due"
-    return "its share" if has else "no share is left for it"
+    return "its share" if has else "no share is left for this pod"

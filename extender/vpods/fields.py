@@ -1,7 +1,7 @@
 """Decodes the values at a few paths of a JSON object, and skips the rest of it.
 
-An object of a resource that somebody else defined can be large, and two of its fields are of interest. Decoding only
-these takes a quarter of the time that decoding all of it takes, and no memory for the others.
+An object of a foreign resource can be large, and only a few of its fields matter. Decoding only these takes a quarter
+of the time of decoding the whole object, and no memory for the other fields.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FieldDecoder:
         self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(shape)
 
     def decode(self, body: bytes) -> list[msgspec.Raw | None]:
-        """Return the JSON at each path, None where there is none. Raises msgspec.DecodeError for what is no JSON."""
+        """Return the JSON at each path, None where there is none. Raises msgspec.DecodeError for invalid JSON."""
         try:
             found = self._decoder.decode(body)
         except msgspec.ValidationError:

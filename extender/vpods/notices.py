@@ -1,4 +1,4 @@
-"""What people are told: for Events and the log, once for each change."""
+"""Notices for people, as Events and in the log: one for each change."""
 
 from __future__ import annotations
 

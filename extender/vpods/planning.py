@@ -1,7 +1,7 @@
 """Dry runs: what would happen to a set if something changed. Nothing is changed but a copy.
 
 plan = Planning(copy, changes)      raises ChangeError, which names the field
-for _ in plan.run(): ...            one event of the simulation a step; whoever runs it may stop
+for _ in plan.run(): ...            one event of the simulation a step; the caller may stop
 plan.result(limit=1000)             the moves, the pods, who would wait, before and after
 """
 
@@ -56,7 +56,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     vpods: Sequence[VPodChange] = ()
     #: Settings of the set, by the names of `SetSettings`.
     settings: Mapping[str, Any] = {}
-    #: Somebody sets the replicas of the StatefulSet; the autoscaler, if it is on, goes on from there.
+    #: Somebody sets the replicas of the StatefulSet; the autoscaler, if it is on, continues from there.
     replicas: int | None = None
     lost_pods: Sequence[str] = ()
     closed_pods: Sequence[str] = ()
@@ -172,7 +172,7 @@ class _Checked:
             _within("replicas", changes.replicas, 0, MOST)
             if copy.workload is None:
                 name = f"{copy.key.namespace}/{copy.settings.workload}"
-                raise ChangeError("replicas", f"the StatefulSet {name} is not there")
+                raise ChangeError("replicas", f"the StatefulSet {name} does not exist")
         settings = msgspec.structs.replace(copy.settings, **changes.settings)
         if settings.max_replicas < settings.min_replicas:
             text = f"expected at least min_replicas ({settings.min_replicas}), not {settings.max_replicas}"
@@ -213,7 +213,7 @@ class _Checked:
             field = f"vpods.{index}"
             name = _full_name(change.vpod, self._copy.key)
             if name in seen:
-                raise ChangeError(f"{field}.vpod", f"{name} stands here twice")
+                raise ChangeError(f"{field}.vpod", f"{name} is listed twice")
             seen.add(name)
             vpod = known.get(name)
             if vpod is None and (change.deleted or change.vreplicas is None):

@@ -1,4 +1,4 @@
-"""What the engine knows of the cluster, and how an operator configures a set. Plain data."""
+"""Records of the cluster, and the settings of a set. Plain data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class VPodSource(msgspec.Struct, frozen=True, kw_only=True):
     wanted: FieldPath = FieldPath(("spec", "vreplicas"))
     #: Names only, because it is written with a merge patch.
     placements: FieldPath = FieldPath(("status", "placements"))
-    #: What an object wants that does not say.
+    #: The wanted number of an object that does not have one.
     default_wanted: int = 1
     #: On how many distinct pods each object wants to be at least. VPod objects say it themselves.
     spread: int = 0
@@ -190,7 +190,7 @@ class VPodRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reason(StrEnum):
-    """Why a vpod is as it is: the reason of its condition. One at a time, the first that applies."""
+    """The reason of a vpod's condition: the first one that applies."""
 
     UNKNOWN_SET = "UnknownSet"
     SET_NOT_SERVED = "SetNotServed"

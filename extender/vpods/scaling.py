@@ -53,7 +53,7 @@ class Scaling:
         hosted.low_since = None
         hosted.drain_failures = 0
         if hosted.draining is not None:
-            self._stop(key, hosted, "more is wanted")
+            self._stop(key, hosted, "more vreplicas are wanted")
         if target == hosted.replicas:
             return
         if hosted.grows_after > self._state.now:
@@ -84,7 +84,7 @@ class Scaling:
         """What is on the last pods fits nowhere else: they stay, for as long as it takes until the next try."""
         hosted = self._state.sets[key]
         hosted.low_since = self._state.now
-        self._stop(key, hosted, "what is on the last pods fits nowhere else")
+        self._stop(key, hosted, "the vreplicas on the last pods fit nowhere else")
         hosted.drain_failures += 1
 
     def _stop(self, key: ObjectKey, hosted: HostedSet, why: str) -> None:
@@ -192,7 +192,7 @@ class Scaling:
         if state.term is None:
             return  # it may have been the leader
         state.foreign_scales += 1
-        message = f"{seen.key.name}: somebody else set {seen.replicas} replicas, from {known.replicas}"
+        message = f"{seen.key.name}: somebody else changed replicas from {known.replicas} to {seen.replicas}"
         state.notice_set(key, NoticeReason.FOREIGN_SCALE, message, is_warning=True)
 
     def on_time(self) -> None:

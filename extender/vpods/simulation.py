@@ -5,14 +5,14 @@
                     +---- WritePlacements, ScaleWorkload: they succeed at once, and are seen at once
                     +---- time: jumps to whatever the engine waits for
 
-It is the very code that decides in the server, so a plan is what would happen if nothing else happens. What it assumes:
+The server's own engine decides, so a plan is what will happen if nothing else changes. It assumes that
 
 * every write succeeds, and writes that are under way have succeeded;
 * a pod that the StatefulSet gets starts at once, on a node that serves: in the zone that has the fewest pods of the
   set, and there on the node that has the fewest;
 * a pod that is lost does not come back.
 
-Its cost is bounded by whoever runs it: `run` yields after every event.
+The caller bounds its cost: `run` yields after every event.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What happens in a dry run, in order: vreplicas that move, and replicas that come and go.
+"""The steps of a dry run, in order: vreplicas that move, and replicas that come and go.
 
 The first MOST_STEPS are kept, and all are counted.
 """

@@ -1,6 +1,6 @@
 """What people see of a set: its pods, its vpods, and its sums, computed from a copy.
 
-The lists are bounded by whoever asks: a page of vpods, all pods. The sums always count everything.
+The caller bounds the lists: a page of vpods, all pods. The sums always count everything.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class PodStage(StrEnum):
     """Whether a pod may host vreplicas."""
 
     USABLE = "usable"
-    #: It was ready and is away, or not ready, for a moment: it keeps what it has and gets no more.
+    #: It was ready and has been missing or not ready for a short time: it keeps its vreplicas and gets no more.
     RESTING = "resting"
-    #: It takes none: it is closed, or its node is cordoned or does not serve.
+    #: It gets no vreplicas: an annotation closes it, or its node is cordoned or does not serve.
     CLOSED = "closed"
     #: The set is about to shrink below it.
     LEAVING = "leaving"
-    #: It has not started, or it has been away for too long, or it is not there.
+    #: It has not started, has been missing or not ready for too long, or does not exist.
     ABSENT = "absent"
 
 
@@ -117,9 +117,9 @@ def stage_of(copy: SetCopy, ordinal: int, usable: frozenset[int]) -> tuple[PodSt
     if ordinal >= copy.replicas:
         return PodStage.LEAVING, f"the set has {copy.replicas} replicas"
     if pod is not None and pod.closed:
-        return PodStage.CLOSED, "an annotation of the pod says that it takes none"
+        return PodStage.CLOSED, "an annotation closes the pod"
     if pod is not None and node is not None and not node.hosts(pod.tolerates):
-        return PodStage.CLOSED, f"node {node.name} is cordoned, not ready, or drives its pods away"
+        return PodStage.CLOSED, f"node {node.name} is cordoned, not ready, or has a taint that evicts the pod"
     if copy.draining is not None and ordinal >= copy.draining:
         return PodStage.LEAVING, f"the set is drained to {copy.draining} replicas"
     return PodStage.ABSENT, _away(pod, node)
@@ -127,7 +127,7 @@ def stage_of(copy: SetCopy, ordinal: int, usable: frozenset[int]) -> tuple[PodSt
 
 def _away(pod: HostPod | None, node: HostNode | None) -> str:
     if pod is None:
-        return "the pod is not there"
+        return "the pod does not exist"
     if pod.terminating:
         return "the pod is being deleted"
     if not pod.node:

@@ -1,4 +1,4 @@
-"""Reads vpods from JSON into records, leniently: what its author got wrong is kept, so that it can be named.
+"""Reads vpods from JSON into records, leniently: a record keeps the errors of its author, so that they can be reported.
 
 Only the fields that the source names are decoded. Entries of placements are shared between records: many vpods have the
 same number of vreplicas on the same pod, and a fleet has a million entries.

@@ -1,4 +1,4 @@
-"""Writes of placements: from the decision until a watch, or a read, shows what became of it."""
+"""Writes of placements: from the decision until a watch, or a read, shows the outcome."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`v0.43.0`: Knative eventing's scheduler with predicates and priorities, and its affinity MAXFILLUP (until 2024).
 
-For those who have a policy of that time in a ConfigMap and want it to go on deciding. It places one vreplica at a
-time; with predicates it places all of a vpod anew whenever the vpod grows. `snapshot.py` is the state that plug-ins
+It is for users who have such a policy in a ConfigMap and want to keep it. It places one vreplica at a time; with
+predicates it places all vreplicas of a vpod anew whenever the vpod grows. `snapshot.py` is the state that plug-ins
 look at, `plugins.py` the predicates and priorities with their arguments, `scheduler.py` the decision, `autoscaler.py`
 the number of replicas and what is moved off the last pods.
 

@@ -144,7 +144,7 @@ def _looks(vpod: VPodState, state: SetState, settings: V0430Settings) -> int:
 
 
 def _refuse_unknown(uses: list[Use], known: dict[str, Any], noun: str) -> None:
-    """The original skips what it does not know. A person who configures it wants to be told."""
+    """Raise an error for an unknown name. The original skips it without a message."""
     for use in uses:
         if use.name not in known:
             raise ValueError(f"there is no {noun} {use.name!r}; there are: {', '.join(known)}")

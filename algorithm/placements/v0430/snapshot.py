@@ -1,4 +1,4 @@
-"""What plug-ins look at: free room by pod, and how a vpod is spread over pods, nodes and zones."""
+"""The state that plug-ins read: free room by pod, and the spread of a vpod over pods, nodes and zones."""
 
 from __future__ import annotations
 

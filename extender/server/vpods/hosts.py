@@ -1,7 +1,7 @@
 """Feeds the engine of vpods with the StatefulSets and pods of the namespaces that have sets.
 
     set in a new namespace --> two informers, listing --> both synced --> `changed`: the set can be served
-    last set of a namespace goes --> the informers stop; the engine is told that all they showed is gone
+    last set of a namespace goes --> the informers stop; the engine gets an end for each object that they showed
 
 The informer of pods asks only for pods that a StatefulSet made (by the label that its controller gives them), so that a
 namespace with many other pods costs nothing.
@@ -48,7 +48,7 @@ class _Namespace:
             self._handle(*(_event(change.obj, is_gone=change.kind is ChangeKind.GONE) for change in changes))
 
     def end(self) -> None:
-        """Tell the engine that all of this namespace is gone. Nothing is told afterwards."""
+        """Tell the engine that all objects of this namespace are gone. It gets no event afterwards."""
         with self._lock:
             self._is_over = True
             self._handle(*(_event(each, is_gone=True) for each in self._shown.values()))

@@ -28,7 +28,7 @@ _SET_GAUGES = (
     ("waggle_vpods_scheduled_vreplicas", "Vreplicas that have a pod.", "placed"),
     ("waggle_vpods_pending_vreplicas", "Vreplicas that are wanted and have no pod.", "pending"),
     ("waggle_vpods_free_vreplicas", "How many more vreplicas the usable pods can take.", "free"),
-    ("waggle_vpods_draining_replicas", "Pods that vreplicas leave, because the set is to shrink.", "draining"),
+    ("waggle_vpods_draining_replicas", "Pods that are being drained because the set is about to shrink.", "draining"),
 )
 
 
@@ -63,7 +63,7 @@ def _read(engine: VPodEngine, _now: float) -> list[Metric]:
         Metric(
             "waggle_vpods_bad_placements",
             "gauge",
-            "VPods whose status has placements that cannot be: of foreign, malformed or doubled pods, or no numbers.",
+            "VPods whose status has invalid placements: foreign, malformed or duplicate pod names, or wrong numbers.",
             [({}, float(problems))],
         ),
         Metric(

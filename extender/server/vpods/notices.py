@@ -1,4 +1,4 @@
-"""Shows people what the engine of vpods notices: one line of the log, and an Event on the object that it is about.
+"""Publishes the notices of the engine of vpods: one line in the log, and an Event on the object, for each.
 
 A notice about a set is an Event on its VPodSet object, or on its StatefulSet if the set stands in the configuration.
 Events are written as best effort; `core/kube_events.py` counts what happens again, and bounds how many there are.

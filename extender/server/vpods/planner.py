@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class PlannerBusy(Exception):  # noqa: N818 - what happened, as LoopBusy
-    """Other callers have used up what answers may cost. `seconds`: after which another try makes sense."""
+    """Other callers have used up the CPU time for answers. `seconds`: how long to wait before another try."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__("too many dry runs are asked for at once; try again")
@@ -41,7 +41,7 @@ class PlannerBusy(Exception):  # noqa: N818 - what happened, as LoopBusy
 
 
 class Looked(Protocol):
-    """Whatever owns an engine of vpods: it calls a function with the engine and its time, under the engine's lock."""
+    """The owner of an engine of vpods: calls a function with the engine and its time, under the engine's lock."""
 
     def look(self, read: Callable[[VPodEngine, float], T], patience: float = -1) -> T: ...
 

@@ -64,7 +64,7 @@ class Progress:
             Metric(
                 "waggle_vpods_schedule_seconds",
                 "histogram",
-                "Seconds from the moment when a vpod wants another number of vreplicas until it has them.",
+                "Seconds from a change of a vpod's wanted number until it has all its vreplicas.",
                 samples,
                 [({}, total)],
             ),

@@ -5,8 +5,8 @@
     vpods of every kind (sources) ------+        ^
     sets: configuration, VPodSet objects         +--- terms: the extender's election, or one of its own
 
-One replica decides: the one that leads. The others follow every change, so that they can take over at once. Where
-vreplicas are stands in the status of each vpod, so a restart or another leader moves nothing.
+The leader decides. The other replicas follow every change, so that they can take over at once. The placements are in
+the status of each vpod, so a restart or a change of leader moves nothing.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class VPodService:
         self._committer.leave_loop()
 
     def close(self) -> None:
-        """The server goes down: nothing to do, since no call waits for anything."""
+        """Do nothing: no call waits for anything when the server goes down."""
 
     def stop(self) -> None:
         """Decide nothing more, let writes in flight finish, and stop every thread. Idempotent; works without a start.

@@ -6,9 +6,9 @@
 
 One thread does all of this, so that nothing here needs a lock.
 
-A namespace that Waggle may not read keeps no other one waiting: its sets are not served. Without the
-CustomResourceDefinitions there are no objects, and the sets of the configuration are served. But while the API server
-refuses, or fails, to list vpods of any kind, nothing is decided: what is not known may fill the pods already.
+The sets of a namespace that Waggle may not read are not served; those of other namespaces do not wait for it. Without
+the CustomResourceDefinitions there are no objects, and the sets of the configuration are served. But while the API
+server refuses, or fails, to list vpods of any kind, nothing is decided: unknown vpods may already fill the pods.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def _rank(vpod: VPodCopy) -> tuple[Any, ...]:
 
 def _set(copy: SetCopy, sums: views.Sums, pods: Iterable[views.PodView]) -> dict[str, Any]:
     settings = copy.settings
-    wrong = "" if copy.workload else f"the StatefulSet {copy.key.namespace}/{settings.workload} is not there"
+    wrong = "" if copy.workload else f"the StatefulSet {copy.key.namespace}/{settings.workload} does not exist"
     return {
         "namespace": copy.key.namespace,
         "name": copy.key.name,

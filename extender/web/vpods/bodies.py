@@ -1,4 +1,4 @@
-"""The request and response bodies of the HTTP API of vpods. `explained.py` and `planned.py` fill those of dry runs."""
+"""The request and response bodies of the HTTP API of vpods. `answers.py` has the responses of dry runs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class VPodChangeBody(_Request):
 
     vpod: _Name = Field(description="NAME, NAMESPACE/NAME or SOURCE:NAMESPACE/NAME. An unknown one is a new vpod")
     vreplicas: _Count | None = Field(None, description="How many it wants; a new vpod needs it")
-    spread: _Count | None = Field(None, description="On how many distinct pods it wants to be at least")
+    spread: _Count | None = Field(None, description="The minimum number of distinct pods that host it")
     max_per_pod: _Count | None = Field(None, description="How many of its vreplicas one pod may hold; 0: no limit")
     deleted: bool = Field(False, description="The vpod is deleted")
 
 
 class PlanRequest(_Request):
-    """What would change, all of it at once. An empty body: what is due as things are."""
+    """What would change, all of it at once. An empty body asks for the steps that are already due."""
 
     vpods: list[VPodChangeBody] = Field(default_factory=list, max_length=1000)
     capacity: int | None = Field(None, ge=1, le=MOST_CAPACITY, description="How many vreplicas one pod may hold")
@@ -39,7 +39,7 @@ class PlanRequest(_Request):
     policy_settings: dict[str, Any] | None = Field(None, max_length=64)
     min_replicas: int | None = Field(None, ge=0, le=MOST_REPLICAS)
     max_replicas: int | None = Field(None, ge=1, le=MOST_REPLICAS)
-    autoscale: bool | None = Field(None, description="Whether the number of replicas follows what vpods want")
+    autoscale: bool | None = Field(None, description="Scale the StatefulSet to the demand of its vpods")
     replicas: int | None = Field(
         None, ge=0, le=MOST_REPLICAS, description="Somebody sets the replicas; the autoscaler goes on from there"
     )
@@ -47,7 +47,7 @@ class PlanRequest(_Request):
         default_factory=list, max_length=1000, description="Names or ordinals of pods that fail and do not come back"
     )
     closed_pods: list[_Name] = Field(
-        default_factory=list, max_length=1000, description="Pods that get the annotation that they take none"
+        default_factory=list, max_length=1000, description="Pods that get the annotation that closes them"
     )
     lost_nodes: list[_Name] = Field(default_factory=list, max_length=1000)
     cordoned_nodes: list[_Name] = Field(default_factory=list, max_length=1000)
@@ -88,7 +88,7 @@ class SetBody(BaseModel):
     max_replicas: int
     autoscale: bool
     decides: bool = Field(description="Whether this replica of Waggle decides about it")
-    detail: str = Field(description="Why not; or what is wrong with the set")
+    detail: str = Field(description="Why this replica does not decide, or what is wrong with the set")
     sums: SumsBody
     moves: int = Field(description="VPods whose placements are being written")
     draining_to: int | None = Field(description="Pods from this ordinal on are being emptied")
@@ -166,7 +166,7 @@ def sums_body(found: Sums) -> SumsBody:
 def set_body(copy: SetCopy) -> SetBody:
     """Return the body of a set."""
     settings = copy.settings
-    wrong = "" if copy.workload else f"the StatefulSet {copy.key.namespace}/{settings.workload} is not there"
+    wrong = "" if copy.workload else f"the StatefulSet {copy.key.namespace}/{settings.workload} does not exist"
     return SetBody(
         namespace=copy.key.namespace,
         name=copy.key.name,

@@ -1,4 +1,4 @@
-"""Who may look at sets of vpods.
+"""Authorizes callers that look at sets of vpods.
 
     server.inspect_authorization: none          every caller that reaches this port
     server.inspect_authorization: kubernetes    the token's user must have a verb on vpodsets.waggle.dev in the

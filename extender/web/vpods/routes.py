@@ -15,7 +15,7 @@ from extender.web.vpods.handlers import Asked, Page, VPodHandlers, Which, descri
 
 _TEXTS = {
     400: "a field or a parameter that cannot be served; `field` names it",
-    401: "no known token (`server.inspect_authorization: kubernetes`)",
+    401: "no valid token (`server.inspect_authorization: kubernetes`)",
     403: "no right to see sets of this namespace",
     404: "`UnknownSet`: there is no such set; `UnknownVPod`: it has no such vpod. The text names those that are there",
     413: "the body is larger than 512 KiB",

@@ -57,7 +57,7 @@ def test_a_server_of_vpods_shows_its_sets_and_nothing_else(small: str, browser: 
     assert "8 of 9 pods usable" in shown
     assert "from carts-3 to carts-" in shown
     assert "carts-3 closed" in shown
-    assert "an annotation of the pod says that it takes none" in shown
+    assert "an annotation closes the pod" in shown
     assert browser.text("#totals").startswith("vreplicas placed")
 
 
@@ -83,7 +83,7 @@ def test_the_keyboard_goes_over_the_map_and_is_told_what_is_there(small: str, br
     assert "pod carts-3" in browser.run(said)
     browser.key("ArrowDown")
     browser.key("Enter")
-    browser.wait("document.querySelector('.vpods-detail').innerText.includes('Rules, the first before all others')")
+    browser.wait("document.querySelector('.vpods-detail').innerText.includes('Rules, in order of precedence')")
     assert browser.run("new URLSearchParams(location.search).get('vpod')") == "shop/cart-0001"
     assert "Why it waits" in browser.text(".vpods-detail")
     browser.key("Escape")

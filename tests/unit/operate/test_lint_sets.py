@@ -272,7 +272,7 @@ def test_check_refuses_a_policy_that_cannot_be_used(tmp_path: Path) -> None:
     config.write_text(EXAMPLES["WL805"])
     done = CliRunner().invoke(app, ["check", "--config", str(config)], env={"COLUMNS": "200"})
     assert done.exit_code != 0
-    assert "vpods.sets.0.policy: there is none named 'ballanced'" in done.output
+    assert "vpods.sets.0.policy: there is no policy 'ballanced'" in done.output
 
 
 def test_the_documentation_has_every_rule_word_for_word_with_its_example() -> None:

@@ -99,7 +99,7 @@ def test_closed_pods_that_would_do_are_named() -> None:
     world.want("a", 8)
     world.settle()
     found = explained(world, "a")
-    assert "pods that take none: 1 closed" in found.waits
+    assert "pods that get no vreplicas: 1 closed" in found.waits
     assert found.helps[-1].change == "open"
     assert found.helps[-1].text == "pods that are closed now: ss-2"
 
@@ -125,9 +125,9 @@ def test_each_pod_has_its_reason() -> None:
     world.want("small", 4)
     world.settle()
     why = {share.ordinal: (share.vreplicas, share.why) for share in explained(world, "small").pods}
-    assert why[0] == (2, "one of those that have one more, since the number does not divide evenly")
+    assert why[0] == (2, "one of the pods with one more, because the number does not divide evenly")
     assert why[1] == (1, "its share")
-    assert why[3] == (0, "an annotation of the pod says that it takes none")
+    assert why[3] == (0, "an annotation closes the pod")
 
 
 def test_a_rule_that_room_does_not_allow_is_kept_as_far_as_it_can_be() -> None:

@@ -59,7 +59,7 @@ def test_a_drain_that_stops():
     told(world)
     world.want("a", 25)
     world.settle()
-    assert ("DrainStopped", "more is wanted") in told(world)
+    assert ("DrainStopped", "more vreplicas are wanted") in told(world)
 
 
 def test_somebody_else_who_scales_is_told_of_and_counted():
@@ -67,7 +67,7 @@ def test_somebody_else_who_scales_is_told_of_and_counted():
     world.settle()
     world.scale(5)
     world.settle()
-    assert told(world) == [("ForeignScale", "ss: somebody else set 5 replicas, from 2")]
+    assert told(world) == [("ForeignScale", "ss: somebody else changed replicas from 2 to 5")]
     assert world.engine.state.foreign_scales == 1
 
 

@@ -123,7 +123,7 @@ function figures(found) {
 
 function legend() {
   const item = (kind, text) => element("li", {}, element("span", { class: `heat-key ${kind}`, "aria-hidden": "true" }), text);
-  return element("ul", { class: "heat-legend", "aria-label": "Legend" }, item("some", "few vreplicas"), item("many", "many"), item("comes", "on the way here"), item("goes", "on the way to another pod"), item("waits", "the vpod lacks room"), item("out", "the pod takes none"));
+  return element("ul", { class: "heat-legend", "aria-label": "Legend" }, item("some", "few vreplicas"), item("many", "many"), item("comes", "on the way here"), item("goes", "on the way to another pod"), item("waits", "the vpod lacks room"), item("out", "the pod gets no vreplicas"));
 }
 
 const cut = (items, what) => (items.length > LINES ? [element("p", { class: "hint" }, `and ${number(items.length - LINES)} more ${what}`)] : []);
@@ -147,7 +147,7 @@ function pods({ pods: all, statefulSet }) {
   const out = all.filter(([, , , stage]) => stage !== "usable");
   if (!out.length) return null;
   const line = ([ordinal, , , stage, why, held]) => element("li", {}, element("b", {}, `${statefulSet}-${ordinal}`), ` ${stage}, ${number(held)} on it`, element("div", { class: "hint" }, why));
-  return element("section", {}, element("h3", {}, "Pods that take none"), element("ul", { class: "vpods-list", tabindex: 0 }, ...out.slice(0, LINES).map(line)), ...cut(out, "pods"));
+  return element("section", {}, element("h3", {}, "Pods that get no vreplicas"), element("ul", { class: "vpods-list", tabindex: 0 }, ...out.slice(0, LINES).map(line)), ...cut(out, "pods"));
 }
 
 function explanation(found) {
@@ -156,7 +156,7 @@ function explanation(found) {
     facts([["Placed", `${number(found.placed)} of ${number(found.wanted)}`], ["Reason", found.message ? `${found.reason}: ${found.message}` : found.reason]]),
     ...texts("Why it waits", found.waits),
     ...texts("What would help", found.helps.map(({ text }) => text)),
-    ...texts("Rules, the first before all others", found.rules.map(({ rule, outcome, kept }) => `${rule}: ${outcome}${kept ? "" : " (not kept)"}`)),
+    ...texts("Rules, in order of precedence", found.rules.map(({ rule, outcome, kept }) => `${rule}: ${outcome}${kept ? "" : " (not kept)"}`)),
     ...texts("Its pods", found.pods.filter(({ vreplicas }) => vreplicas > 0).slice(0, LINES).map(({ pod, vreplicas, why }) => `${pod}: ${vreplicas}, ${why}`)),
   ];
 }

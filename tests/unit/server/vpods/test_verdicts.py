@@ -73,8 +73,8 @@ def test_the_configuration_goes_first() -> None:
 
 
 def test_a_policy_that_cannot_be_used_is_said_with_its_field() -> None:
-    found = judge((), [obj()], policy_fault=lambda _: "policy: there is none named 'x'")["uid-fleet"]
-    assert (found.settings, found.reason, found.message) == (None, "BadPolicy", "spec.policy: there is none named 'x'")
+    found = judge((), [obj()], policy_fault=lambda _: "policy: there is no policy 'x'")["uid-fleet"]
+    assert (found.settings, found.reason, found.message) == (None, "BadPolicy", "spec.policy: there is no policy 'x'")
 
 
 def test_the_settings_of_a_policy_are_spelt_as_in_the_object() -> None:
