@@ -10,6 +10,8 @@ MOST = 2**31 - 1
 NO_NUMBER = -(2**63)
 #: Entries of a status that are read. A status with more is cut, and that is said.
 MOST_PLACEMENTS = 10_000
+#: Of these, so many that are wrong are named: the author of a status may get all of them wrong.
+MOST_NAMED = 20
 
 #: Digits of the highest ordinal.
 _DIGITS = 10
@@ -54,12 +56,17 @@ def read_placements(
             break
         ordinal = _ordinal(name[len(prefix) :]) if name.startswith(prefix) else -1
         if ordinal < 0:
-            problems.append(f"{field}[{index}].podName: {name[:64]!r} is not a pod of the StatefulSet {workload}")
+            _name(problems, f"{field}[{index}].podName: {name[:64]!r} is not a pod of the StatefulSet {workload}")
         elif number < 0 or counts.get(ordinal, 0) + number > MOST:
-            problems.append(f"{field}[{index}].vreplicas: {expected_number(number)}")
+            _name(problems, f"{field}[{index}].vreplicas: {expected_number(number)}")
         elif number:
             counts[ordinal] = counts.get(ordinal, 0) + number
     return counts, problems
+
+
+def _name(problems: list[str], text: str) -> None:
+    if len(problems) < MOST_NAMED:
+        problems.append(text)
 
 
 def expected_number(found: int) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.vpods.events import HostPodSeen, SetsConfigured, WorkloadSeen
-from extender.vpods.names import MOST
+from extender.vpods.names import MOST, MOST_NAMED, read_placements
 from extender.vpods.records import HostPod, ObjectKey, Reason, SetSettings, Workload
 from extender.vpods.scaling import MOST_PODS
 from tests.unit.vpods.world import SET, SS, World, key
@@ -113,3 +113,10 @@ def test_each_of_many_sets_gets_its_own_pods():
     world.tell(SetsConfigured((world.settings, *sets)))
     found = {key.name: [*hosted.pods] for key, hosted in world.engine.sets.items()}
     assert found == {"fleet": [0, 1, 2], "s0": [], "s1": [0, 1], "s2": [0], "s3": []}
+
+
+def test_not_all_wrong_placements_are_named():
+    counts, problems = read_placements([("other-0", 1)] * 10_001, "ss")
+    assert not counts
+    assert len(problems) == MOST_NAMED + 1
+    assert problems[-1] == "status.placements: expected at most 10000 entries"
