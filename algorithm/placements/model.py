@@ -87,7 +87,7 @@ class SetState:
         self.seeded = seeded
         self.vpods: dict[str, VPodState] = {}
         self.held: dict[int, int] = {}
-        #: Whether some pod has come to hold less. Whoever looks after that takes it back.
+        #: Whether some pod has come to hold less. The engine resets it after it has looked.
         self.freed = False
         #: Ordinals on which vreplicas may be placed, ascending.
         self.usable: list[int] = []

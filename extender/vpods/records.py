@@ -170,7 +170,7 @@ class VPodRecord(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     set: ObjectKey
     wanted: int
-    #: What is wrong with the wanted number, and with other fields, each with the field's name.
+    #: The errors of the wanted number, and of other fields, each with the name of its field.
     bad_wanted: str = ""
     problems: tuple[str, ...] = ()
     #: On how many distinct pods it wants to be at least, and how many of its vreplicas one pod may hold; 0: no bound.

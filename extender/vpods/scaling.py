@@ -81,7 +81,7 @@ class Scaling:
             self._order(key, hosted, hosted.draining)
 
     def no_room(self, key: ObjectKey) -> None:
-        """What is on the last pods fits nowhere else: they stay, for as long as it takes until the next try."""
+        """Stop a drain because the vreplicas of the last pods fit nowhere else. The next try begins after a pause."""
         hosted = self._state.sets[key]
         hosted.low_since = self._state.now
         self._stop(key, hosted, "the vreplicas on the last pods fit nowhere else")
@@ -178,7 +178,7 @@ class Scaling:
         state.refresh(key)
 
     def _happened(self, key: ObjectKey, known: Workload, seen: Workload) -> None:
-        """What this server ordered has happened."""
+        """Note that a change of replicas that this server ordered has happened."""
         state, hosted = self._state, self._state.sets[key]
         hosted.scale_failures = hosted.drain_failures = 0
         if seen.replicas > known.replicas:

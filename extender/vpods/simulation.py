@@ -255,7 +255,7 @@ class Simulation:
         return Outcome(OutcomeKind.DONE)
 
     def _why(self, source: int | None, target: int | None) -> Why:
-        """Why vreplicas leave a pod, or come to one."""
+        """Return why vreplicas leave a pod, or come to one."""
         if source is None:
             return Why.GROWTH
         hosted = self.hosted

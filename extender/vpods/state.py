@@ -1,4 +1,4 @@
-"""What the engine of vpods knows and does at the moment. Its parts share one `EngineState`."""
+"""The state of the engine of vpods. Its parts share one `EngineState`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Overlap(msgspec.Struct):
 
 
 class Tracked(msgspec.Struct):
-    """A vpod and what is being done about it. `name`: its key as a text, its name in the state of its set."""
+    """A vpod and its work in progress. `name`: its key as a text, its name in the state of its set."""
 
     record: VPodRecord
     name: str
@@ -83,7 +83,7 @@ class Tracked(msgspec.Struct):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with its object, and with the placements in its status."""
+        """The errors of its object, and of the placements in its status."""
         return (*self.record.problems, *self.read.problems) if self.read else self.record.problems
 
 
@@ -191,6 +191,6 @@ class EngineState:
         )
 
     def _notice(self, notice: Notice) -> None:
-        """Followers tell nothing: the leader does."""
+        """Add a notice, at the leader only: followers publish none."""
         if self.term is not None:
             self.out.append(notice)

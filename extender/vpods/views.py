@@ -1,4 +1,4 @@
-"""What people see of a set: its pods, its vpods, and its sums, computed from a copy.
+"""The views of a set for pages and the HTTP API: its pods, its vpods, and its sums, computed from a copy.
 
 The caller bounds the lists: a page of vpods, all pods. The sums always count everything.
 """

@@ -1,4 +1,4 @@
-"""What the API server wrote about the set, version by version, and the laws that it must obey.
+"""The API server's history of the set, version by version, and the laws that it must obey.
 
     Capacity   no pod ever holds more vreplicas than it can
     Departure  the set never shrinks under vreplicas: its last pods are empty first

@@ -114,10 +114,13 @@ class VPodsDemo:
         return [
             Act(f"Arrival: {len(VPODS)} vpods want a few vreplicas each, on at least two pods", self._arrive),
             Act("Growth: each wants one more, again and again, as autoscalers of work do; the set grows", self._grow),
-            Act(f"Drain: {_NODE} is cordoned; what its pods host moves first, and both serve meanwhile", self._drain),
+            Act(
+                f"Drain: {_NODE} is cordoned; its vreplicas move, and both pods serve meanwhile",
+                self._drain,
+            ),
             Act("Faults: 429, 500, answers lost before and after the write, or late; watches dropped", self._break),
-            Act("Crash: Waggle is killed (SIGKILL) and restarted; no vreplica moves for that", self._crash),
-            Act("Shrink: little is wanted; the last pods are emptied, and only then taken away", self._shrink),
+            Act("Crash: Waggle is killed (SIGKILL) and restarted; no vreplica moves", self._crash),
+            Act("Shrink: the vpods want little; the last pods are emptied, and only then removed", self._shrink),
         ]
 
     def _arrive(self) -> str:

@@ -2,7 +2,7 @@
 
     wants more or less than it has --> since when --> has what it wants --> the seconds between, in a histogram
 
-What is measured is what the owner of a vpod sees: decision, write and watch together. A replica that does not lead
+The figures are those that the owner of a vpod sees: decision, write and watch together. A replica that does not lead
 measures the same. Memory is bounded by the number of vpods. Thread-safe.
 """
 

@@ -227,7 +227,7 @@ class VPodService:
         )
 
     def _nodes_changed(self, changes: list[Change[Node]]) -> None:
-        """Tell the engine what matters: a node reports its state several times a minute."""
+        """Tell the engine only relevant changes: a node reports its state several times a minute."""
         events: list[VPodEvent] = []
         for change in changes:
             name = change.obj.name
@@ -262,7 +262,7 @@ class VPodService:
         return self.sets.missing()
 
     def _readiness_warning(self) -> str:
-        """Why a replica that knows all decides nothing, and what is not served."""
+        """Return why a ready replica decides nothing, and which sets are not served."""
         waits = self.leadership is not None and not self.runtime.places
         leader = self.leadership.why_not_leading() if self.leadership is not None and waits else ""
         return "; ".join(text for text in (leader, self.sets.warning()) if text)
@@ -272,7 +272,7 @@ class VPodService:
         return self.runtime.liveness()
 
     def readiness(self) -> Readiness:
-        """Whether this replica places vpods, or could if it led: any such replica answers what people ask."""
+        """Whether this replica places vpods, or could if it led: any such replica answers callers."""
         return self.runtime.readiness()
 
     informed = readiness
