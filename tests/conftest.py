@@ -20,5 +20,6 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.collect()
+        gc.collect()  # a tuple is let go once those that it holds were, and never when it is frozen
         gc.freeze()
         gc.enable()

@@ -69,7 +69,7 @@ def test_a_restart_with_a_thousand_vpods_moves_nothing() -> None:
         before = w.versions()
         w.end(w.server)
         w.serve()
-        assert w.server.places
+        eventually(lambda: w.server.places)
         w.resting()
         assert w.versions() == before  # not a single write
 
