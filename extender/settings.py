@@ -250,7 +250,7 @@ class Settings(_Section):
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
     extender: ExtenderSettings = ExtenderSettings()
     claims: ClaimSettings = ClaimSettings()
-    vpods: VPodSettings = Field(VPodSettings(), validate_default=True)
+    vpods: VPodSettings = Field(default=VPodSettings(), validate_default=True)
     log: LogSettings = LogSettings()
 
     @field_validator("vpods")
