@@ -1,0 +1,272 @@
+"""The loop: runs bodies until nothing runs and nothing can run, gives verdicts then, and ends when no node waits.
+
+    run:      dispatch what is queued --> nothing queued, nothing running --> sweep --> at_rest --> verdicts --> end
+                        ^                                                       |          |           |
+                        +----------------- something is queued again -----------+----------+-----------+
+
+Termination is structural: there is no time-out and no idle signal. Whatever a body reports is in the engine before the
+body ends, so that nothing can appear any more when no body runs.
+
+Promises:
+
+* The outcome is a function of the graph: no number of workers and no timing changes it, as long as what bodies report
+  depends on nothing but their needs.
+* It ends if each body does: needs cost one dispatch for each change, all else is charged to its node and limited.
+* A body that raises fails its node and no more. KeyboardInterrupt and the like end the run, and are raised by it.
+* It returns only when no body runs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from functools import partial
+from typing import Any, Generic
+
+from extender.fixpoint.executor import Executor, Inline
+from extender.fixpoint.graph import Graph
+from extender.fixpoint.reasons import Reasons
+from extender.fixpoint.records import LONGEST_TEXT, Blocked, Code, Done, Id, Limits, Need, Outcome, Reason, Status
+from extender.fixpoint.report import Report, RunEnd, make_report
+from extender.fixpoint.shared import Shared
+from extender.fixpoint.things import Node
+from extender.fixpoint.verdicts import Verdicts
+from extender.fixpoint.visit import Body, Unmet, Visit
+
+
+class Engine(Generic[Id]):
+    """Run `body` for each node until all have ended.
+
+    `executor`: where bodies run (`Inline`: one after the other). `order`: what queued ids are compared by (first come,
+    first served). `at_rest`: called when nothing runs and nothing is queued, before any verdict; it may report news
+    with `arrive`, `status` and `gone`, and returns whether it is to be called again before verdicts are given.
+    """
+
+    def __init__(
+        self,
+        body: Body[Id],
+        *,
+        executor: Executor | None = None,
+        order: Callable[[Id], Any] | None = None,
+        limits: Limits | None = None,
+        at_rest: Callable[[], bool] | None = None,
+    ) -> None:
+        self._body = body
+        self._executor = executor or Inline()
+        self._graph: Graph[Id] = Graph(limits or Limits(), order)
+        self._shared = Shared(self._graph, self._executor)
+        self._verdicts = Verdicts(self._graph)
+        self._at_rest = at_rest
+        self._rests = 0
+        self._in_flight = 0
+        self._running = False
+        self._fatal: BaseException | None = None
+        self._warnings: list[str] = []
+
+    # -- news: from bodies, from `at_rest`, before the run, from other threads -----------------------------------
+
+    def seed(self, ids: Iterable[Id]) -> None:
+        """Register nodes, in order of ids. Known ones are left alone."""
+        self._shared.seed(ids)
+
+    def arrive(self, key: Id, digest: Any = None, *, runnable: bool = True) -> bool:
+        """The id has arrived, or its content has changed. `runnable`: it is a node; else data, which has no body.
+
+        `digest`: of its content; equal ones are no news. None is always news. Of mappings an error names the fields
+        that differ. False if it is no news.
+        """
+        return self._shared.report_arrival(key, digest, runnable, None)
+
+    def status(self, key: Id, status: Status) -> bool:
+        """The id has this status now. PENDING wakes no node. False if that is no news."""
+        return self._shared.status(key, status)
+
+    def gone(self, key: Id) -> bool:
+        """The id does not exist any more. Nodes that relied on it run again. False if it did not exist."""
+        return self._shared.gone(key)
+
+    def cancel(self) -> None:
+        """End the run as soon as the bodies that run have ended. From any thread."""
+        self._shared.cancel()
+
+    # -- the run -------------------------------------------------------------------------------------------------
+
+    def run(self, seeds: Iterable[Id] = (), *, cancelled: Callable[[], bool] = lambda: False) -> Report[Id]:
+        """Run to the end. `cancelled` is asked between two dispatches; with threads, use `cancel` as well."""
+        steps = self.steps(seeds)
+        while True:
+            if cancelled():
+                self.cancel()
+            try:
+                next(steps)
+            except StopIteration as end:
+                report: Report[Id] = end.value
+                return report
+
+    def steps(self, seeds: Iterable[Id] = ()) -> Generator[None, None, Report[Id]]:
+        """Run to the end in bounded pieces: one dispatch, one call of `at_rest`, or one step of verdicts each.
+
+        A generator that is closed early cancels the run.
+        """
+        if self._running:
+            raise RuntimeError("the engine runs already")
+        self._running = True
+        self.seed(seeds)
+        try:
+            while self._advance():
+                yield
+        except GeneratorExit:
+            self.cancel()
+            raise
+        finally:
+            self._finish()
+        return self.report()
+
+    def report(self) -> Report[Id]:
+        """Return what has happened so far. Call it when no body runs."""
+        return make_report(
+            self._graph.things,
+            Reasons(self._graph.things, self._graph.limits.roots),
+            end=self._shared.ended or RunEnd.CONVERGED,
+            error=self._graph.diverged,
+            dispatches=self._graph.dispatches,
+            steps=self._verdicts.steps,
+            warnings=self._warnings,
+        )
+
+    def _advance(self) -> bool:
+        """Do one piece of work. False at the end."""
+        with self._executor:
+            if self._stops():
+                return False
+            node = self._graph.queue.pop() if self._in_flight < self._executor.workers else None
+            if node is None and self._in_flight:
+                self._executor.wait()
+                return True
+            if node is None:
+                if self._graph.sweep():
+                    return True
+            elif not self._graph.start(node):
+                return True
+            else:
+                self._in_flight += 1
+        if node is None:
+            return self._rest()
+        self._close_abandoned()
+        self._submit(node)
+        return True
+
+    def _stops(self) -> bool:
+        self._shared.note_divergence()
+        return self._shared.ended is not None or self._fatal is not None
+
+    def _rest(self) -> bool:
+        """Nothing runs and nothing is queued. False if that is the end."""
+        before = self._graph.things.generation
+        again = self._at_rest is not None and self._at_rest()
+        if again:
+            self._rests += 1
+            if self._rests > self._graph.limits.rests:
+                self._graph.diverged = f"at_rest reported news {self._rests} times"
+        with self._executor:
+            return again or self._graph.things.generation != before or self._verdicts.step()
+
+    def _finish(self) -> None:
+        with self._executor:
+            while self._in_flight:
+                self._executor.wait()
+            for node in self._graph.things.nodes():
+                self._graph.abandon(node)
+        self._close_abandoned()
+        self._running = False
+        if self._fatal is not None:
+            fatal, self._fatal = self._fatal, None
+            raise fatal
+
+    def _close_abandoned(self) -> None:
+        """Close coroutines that no longer count: without the lock, since they may clean up and report."""
+        abandoned = self._graph.abandoned
+        while abandoned:
+            coroutine = abandoned.pop()
+            try:
+                coroutine.close()
+            except Exception as error:
+                self._warnings.append(f"while it was closed: {_text(error)}")
+
+    # -- one body ------------------------------------------------------------------------------------------------
+
+    def _submit(self, node: Node[Id]) -> None:
+        try:
+            self._executor.submit(partial(self._task, node), partial(self._lost, node))
+        except BaseException as error:
+            self._ended(node, Done.failed(_text(error)), error)
+
+    def _lost(self, node: Node[Id]) -> None:
+        self._ended(node, Done.failed("its worker was lost"), RuntimeError(f"the worker of {node.id} was lost"))
+
+    def _task(self, node: Node[Id]) -> None:
+        fatal: BaseException | None = None
+        try:
+            outcome = _checked(self._visit(node))
+        except Unmet as unmet:
+            outcome = Done(Status.FAILED, unmet.reason)
+        except BaseException as error:
+            outcome = Done(Status.FAILED, Reason(Code.RAISED, _text(error)))
+            fatal = None if isinstance(error, Exception) else error
+        self._ended(node, outcome, fatal)
+
+    def _visit(self, node: Node[Id]) -> Any:
+        if node.coroutine is None:
+            node.runs += 1
+            result = self._body(Visit(self._shared, node))
+            if not isinstance(result, Coroutine):
+                return result
+            node.coroutine = result
+        return _go_on(node, node.coroutine)
+
+    def _ended(self, node: Node[Id], outcome: Outcome[Id], fatal: BaseException | None = None) -> None:
+        with self._executor:
+            self._in_flight -= 1
+            self._fatal = self._fatal or fatal
+            self._graph.complete(node, outcome)
+            self._executor.notify()
+
+    def validate(self) -> None:
+        """Derive the indexes again, between two pieces of work. Raises AssertionError that names the difference."""
+        with self._executor:
+            self._graph.validate()
+
+
+def _go_on(node: Node[Id], coroutine: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        awaited = coroutine.send(None)
+    except StopIteration as end:
+        node.coroutine = None
+        return end.value
+    except BaseException:
+        node.coroutine = None
+        raise
+    if isinstance(awaited, Blocked):
+        return awaited
+    node.coroutine = None
+    coroutine.close()
+    raise TypeError("a body awaits nothing but visit.need(...)")
+
+
+def _checked(outcome: Any) -> Outcome[Any]:
+    """Return the outcome of a body. Raises TypeError if it is none, before it can do harm."""
+    if outcome is None:
+        return Done()
+    if isinstance(outcome, Blocked):
+        needs = tuple(outcome.needs)
+        for need in needs:
+            if not isinstance(need, Need):
+                raise TypeError(f"Blocked: expected needs, got {type(need).__name__}")
+            hash(need.id)
+        return Blocked(needs)
+    if not isinstance(outcome, Done):
+        raise TypeError(f"a body returns Done, Blocked or None, not {type(outcome).__name__}")
+    return outcome
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:LONGEST_TEXT]
