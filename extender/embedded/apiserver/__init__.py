@@ -10,9 +10,33 @@ it deviates, is in tests/golden and docs/embedded-cluster.md.
                                                                                  +----> kubelet, controllers
 """
 
-from extender.embedded.apiserver.errors import ApiError
-from extender.embedded.apiserver.faults import Fault, Faults
-from extender.embedded.apiserver.server import EmbeddedCluster, serve_in_thread
-from extender.embedded.apiserver.sidecar import Sidecar, spawn_sidecar
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from extender.embedded.apiserver.errors import ApiError
+    from extender.embedded.apiserver.faults import Fault, Faults
+    from extender.embedded.apiserver.server import EmbeddedCluster, serve_in_thread
+    from extender.embedded.apiserver.sidecar import Sidecar, spawn_sidecar
 
 __all__ = ["ApiError", "EmbeddedCluster", "Fault", "Faults", "Sidecar", "serve_in_thread", "spawn_sidecar"]
+
+#: Where each name is from. Plans need the rules about objects alone, and start without the HTTP server.
+_MODULES = {
+    "ApiError": "errors",
+    "EmbeddedCluster": "server",
+    "Fault": "faults",
+    "Faults": "faults",
+    "Sidecar": "sidecar",
+    "serve_in_thread": "server",
+    "spawn_sidecar": "sidecar",
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)

@@ -5,6 +5,8 @@ Follows k8s.io/kubernetes plugin/pkg/admission/priority: the class decides, a nu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from extender.embedded.apiserver.errors import forbidden
 from extender.embedded.apiserver.objects import Object, section
 from extender.embedded.apiserver.store import Store
@@ -16,8 +18,12 @@ SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 def admit_pod(store: Store, pod: Object) -> None:
     """Resolve the pod's priority in place. Raises 403 if its class does not exist or its number contradicts it."""
+    resolve_priority(pod, _class_of(store, pod["spec"].get("priorityClassName", "")))
+
+
+def resolve_priority(pod: Object, chosen: Object | None) -> None:
+    """Give the pod the priority of its class in place; None: it names none that exists. Raises as `admit_pod`."""
     spec, name = pod["spec"], pod["metadata"]["name"]
-    chosen = _class_of(store, spec.get("priorityClassName", ""))
     if chosen is None and spec.get("priorityClassName"):
         raise forbidden(PODS, name, f"no PriorityClass with name {spec['priorityClassName']} was found")
     priority = chosen["value"] if chosen else 0
@@ -46,5 +52,10 @@ def _class_of(store: Store, name: str) -> Object | None:
     if name:
         stored = classes.get(("", name))
         return stored.fresh() if stored else None
-    defaults = [each for each in (stored.fresh() for stored in classes) if each.get("globalDefault") is True]
+    return default_class(stored.fresh() for stored in classes)
+
+
+def default_class(classes: Iterable[Object]) -> Object | None:
+    """The class of pods that name none; of several, the lowest."""
+    defaults = [each for each in classes if each.get("globalDefault") is True]
     return min(defaults, key=lambda each: int(each["value"]), default=None)

@@ -1,7 +1,7 @@
 """Puts pods on nodes where no kube-scheduler runs: each on the node with the fewest pods of its owner, then of all.
 
-Only nodes that are ready and not cordoned count. Nothing else is looked at: no requests, no affinity, no taints. It is
-for worlds in which it does not matter where pods run, as long as they do.
+Only nodes that are ready and not cordoned count, and pods without scheduling gates. Nothing else is looked at: no
+requests, no affinity, no taints. It is for worlds in which it does not matter where pods run, as long as they do.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ class Binder:
 
 
 def _waits(stored: Stored) -> bool:
-    return not stored.fields["spec.nodeName"] and b'"deletionTimestamp"' not in stored.raw
+    if stored.fields["spec.nodeName"] or b'"deletionTimestamp"' in stored.raw:
+        return False
+    # Most pods have no gates, and need not be decoded.
+    return b'"schedulingGates"' not in stored.raw or not stored.fresh()["spec"].get("schedulingGates")
 
 
 def _serves(node: Object) -> bool:

@@ -85,8 +85,10 @@ class Cluster:
             raise errors.not_found(target.resource, target.name)
         return stored
 
-    def create(self, target: Target, body: Object, unknown: UnknownFields | None = None) -> Stored:
-        """Raises 400, 403, 405, 409 AlreadyExists or 422."""
+    def create(
+        self, target: Target, body: Object, unknown: UnknownFields | None = None, *, dry_run: bool = False
+    ) -> Stored:
+        """Raises 400, 403, 405, 409 AlreadyExists or 422. A dry run goes as far as here, and writes nothing."""
         resource = target.resource
         if resource.custom and resource.custom.terminating:
             raise errors.method_not_allowed("create not allowed while custom resource definition is terminating")
@@ -108,11 +110,12 @@ class Cluster:
             admit_pod(self.store, obj)
         if self.store.collection(resource).get((target.namespace, metadata["name"])) is not None:
             raise errors.already_exists(resource, metadata["name"])
-        metadata["uid"] = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        # A dry run takes no number of the random stream: the UIDs of what is created do not depend on it.
+        metadata["uid"] = str(uuid.UUID(int=0 if dry_run else self._random.getrandbits(128), version=4))
         metadata["creationTimestamp"] = self.now()
         if resource.generation:
             metadata["generation"] = 1
-        return self._put(resource, obj)
+        return self.store.unwritten(resource, obj) if dry_run else self._put(resource, obj)
 
     def update(self, target: Target, body: Object, unknown: UnknownFields | None = None) -> Stored:
         """Replace an object, or with the subresource `status` only its status. Raises 400, 404, 409 or 422."""

@@ -27,7 +27,8 @@ from extender.embedded.apiserver.watch import WatchOptions
 #: Content types of a whole object. curl's default is taken as well: nobody means a form here.
 _OBJECT_TYPES = ("", "application/json", "application/x-www-form-urlencoded")
 #: Said rather than done for real: a dry run that writes would be the worst of answers.
-_NO_DRY_RUN = "dryRun is not supported by the embedded API server, except for evictions"
+_NO_DRY_RUN = "dryRun is not supported by the embedded API server, except for the creation of objects and evictions"
+_DRY_RUN = "All"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +82,14 @@ def answer(
 
     Raises ApiError.
     """
-    if request.method != "GET" and "dryRun" in request.query:
+    if request.method not in ("GET", "POST") and "dryRun" in request.query:
         raise errors.bad_request(_NO_DRY_RUN)
     if target.subresource and target.subresource not in target.resource.subresources:
         raise errors.not_found(target.resource, target.name)
     if target.resource.is_review:
         return _review(target, request)
+    if target.subresource and "dryRun" in request.query:
+        raise errors.bad_request(_NO_DRY_RUN)
     if target.subresource in ("binding", "eviction"):
         return _pod_subresource(cluster, target, request)
     if target.subresource == "scale":
@@ -116,7 +119,8 @@ def _on_collection(cluster: Cluster, target: Target, request: Request, behind: i
         if target.resource.namespaced and not target.namespace:
             raise errors.unknown_resource() if target.resource.custom else errors.method_not_allowed()
         unknown = _unknown_fields(request, "CreateOptions")
-        return _object(target, cluster.create(target, _body(request, _OBJECT_TYPES), unknown), unknown, status=201)
+        body = _body(request, _OBJECT_TYPES)
+        return _object(target, cluster.create(target, body, unknown, dry_run=_dry_run(request)), unknown, status=201)
     if request.method == "DELETE":
         return _delete_collection(cluster, target, request)
     raise errors.method_not_allowed()
@@ -175,6 +179,15 @@ def _apply(cluster: Cluster, target: Target, request: Request) -> Answer:
     unknown = _unknown_fields(request, "PatchOptions")
     stored, is_new = cluster.apply(target, manifest, unknown)
     return _object(target, stored, unknown, status=201 if is_new else 200)
+
+
+def _dry_run(request: Request) -> bool:
+    """Whether a creation is to be tried only. Raises 422."""
+    mode = request.query.get("dryRun", "")
+    if mode not in ("", _DRY_RUN):
+        fault = errors.unsupported_value("dryRun", mode, (_DRY_RUN,))
+        raise errors.options_invalid("CreateOptions", fault)
+    return mode == _DRY_RUN
 
 
 def _unknown_fields(request: Request, options: str) -> UnknownFields:

@@ -202,6 +202,10 @@ class Store:
         self._commit(collection, Change("MODIFIED" if old else "ADDED", collection.resource, new, old))
         return new
 
+    def unwritten(self, resource: Resource, obj: Object) -> Stored:
+        """Return a complete object as it would be after a write; nothing is written. The caller gives `obj` away."""
+        return self._stored(self.collection(resource).resource, obj)
+
     def remove(self, resource: Resource, stored: Stored) -> Stored:
         """Delete an object; returns its last state, with the revision of the deletion."""
         collection = self.collection(resource)

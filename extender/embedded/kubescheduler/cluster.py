@@ -3,14 +3,20 @@
 A pod is on a node because the API server says so (bound), or because a bind of it is under way (assumed). What the
 API server says wins: an assumed pod that turns up bound elsewhere moves. Assumed pods never expire, as in 1.36.
 Nominated pods are on no node, but pods of lower or equal priority must leave room for them.
+
+Each node whose content changes is noted in a log, so that answers which were found earlier (`views`) are looked at
+again only for those nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from algorithm.model import CPU, MEMORY, PODS, lookup
 from extender.embedded.kubescheduler.model import HostPort, SchedNode, SchedPod
+
+#: The log of changes keeps at least so many. An older follower looks at every node again.
+_REMEMBERED_CHANGES = 1000
 
 
 class NodeInfo:
@@ -72,6 +78,17 @@ class NodeInfo:
         return sum(shares) // len(shares) if shares else 0
 
 
+class NodeOrder:
+    """The nodes at one time, in the order in which they came. Do not change."""
+
+    __slots__ = ("infos", "names", "position")
+
+    def __init__(self, infos: Iterable[NodeInfo]) -> None:
+        self.infos = tuple(infos)
+        self.names = tuple(info.name for info in self.infos)
+        self.position = {name: number for number, name in enumerate(self.names)}
+
+
 class Cluster:
     """Nodes by name, in the order in which they came."""
 
@@ -81,9 +98,48 @@ class Cluster:
         self._assumed: set[str] = set()
         self._nominated: dict[str, dict[str, SchedPod]] = {}
         self._nomination: dict[str, str] = {}
+        self._priorities: dict[int, int] = {}
+        self._order = NodeOrder(())
+        self._order_is_old = False
+        # Names of nodes that changed, the oldest first, and how many were let go before them.
+        self._changes: list[str] = []
+        self._changes_dropped = 0
+
+    @property
+    def order(self) -> NodeOrder:
+        """All nodes, in order. Another object once a node has come or gone."""
+        if self._order_is_old:
+            self._order = NodeOrder(info for info in self._infos.values() if info.node is not None)
+            self._order_is_old = False
+        return self._order
 
     def nodes(self) -> list[NodeInfo]:
-        return [info for info in self._infos.values() if info.node is not None]
+        return list(self.order.infos)
+
+    # -- what has changed ---------------------------------------------------------------------------------
+
+    @property
+    def mark(self) -> int:
+        """The number of changes so far."""
+        return self._changes_dropped + len(self._changes)
+
+    def changed_since(self, mark: int) -> Sequence[str] | None:
+        """Names of the nodes that changed since `mark` was read, as often as they did; None: they are forgotten."""
+        if mark < self._changes_dropped:
+            return None
+        return self._changes[mark - self._changes_dropped :]
+
+    def _changed(self, node: str) -> None:
+        self._changes.append(node)
+        if len(self._changes) > 2 * max(_REMEMBERED_CHANGES, len(self._infos)):
+            half = len(self._changes) // 2
+            del self._changes[:half]
+            self._changes_dropped += half
+
+    @property
+    def lowest_priority(self) -> int | None:
+        """Of all pods that take room; None if there are none."""
+        return min(self._priorities, default=None)
 
     def node(self, name: str) -> NodeInfo | None:
         info = self._infos.get(name)
@@ -94,6 +150,8 @@ class Cluster:
         info = self._infos.setdefault(node.name, NodeInfo())
         before, info.node = info.node, node
         info.allocatable = dict(node.node.allocatable)
+        self._order_is_old = self._order_is_old or before is None
+        self._changed(node.name)
         return before
 
     def remove_node(self, name: str) -> bool:
@@ -102,6 +160,7 @@ class Cluster:
         if info is None or info.node is None:
             return False
         info.node, info.allocatable = None, {}
+        self._order_is_old = True
         if not info.pods:
             del self._infos[name]
         return True
@@ -141,6 +200,8 @@ class Cluster:
         info = self._infos[node]
         pod = info.pods[uid]
         info.remove(pod)
+        self._count(pod.priority, -1)
+        self._changed(node)
         if info.node is None and not info.pods:
             del self._infos[node]
         return pod
@@ -153,6 +214,13 @@ class Cluster:
         self.remove_pod(pod.uid)
         self._infos.setdefault(node, NodeInfo()).add(pod)
         self._placed[pod.uid] = node
+        self._count(pod.priority, 1)
+        self._changed(node)
+
+    def _count(self, priority: int, change: int) -> None:
+        self._priorities[priority] = self._priorities.get(priority, 0) + change
+        if not self._priorities[priority]:
+            del self._priorities[priority]
 
     # -- nominations --------------------------------------------------------------------------------------
 
@@ -162,13 +230,20 @@ class Cluster:
         if node:
             self._nomination[pod.uid] = node
             self._nominated.setdefault(node, {})[pod.uid] = pod
+            self._changed(node)
 
     def end_nomination(self, uid: str) -> bool:
         """Whether there was one."""
         before = self._nomination.pop(uid, "")
         if before:
             del self._nominated[before][uid]
+            self._changed(before)
         return bool(before)
 
     def nominated(self, node: str) -> list[SchedPod]:
-        return list(self._nominated.get(node, {}).values())
+        found = self._nominated.get(node)
+        return list(found.values()) if found else []
+
+    def nomination_of(self, uid: str) -> str:
+        """The node that is kept for the pod; "" if none is."""
+        return self._nomination.get(uid, "")

@@ -23,12 +23,12 @@ from extender.embedded.kubescheduler.cluster import Cluster
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.cycle import (
     Chosen,
-    Diagnosis,
     NoNodes,
     RunAll,
     SchedulingCycle,
     one_after_the_other,
 )
+from extender.embedded.kubescheduler.diagnosis import Diagnosis
 from extender.embedded.kubescheduler.events import ClusterEvent, has_shrunk, node_events, own_events
 from extender.embedded.kubescheduler.extenders import Extender, ExtenderError
 from extender.embedded.kubescheduler.model import SchedNode, SchedPod, ScheduledCondition

@@ -8,22 +8,28 @@
                                                                  v                     | several                 |
                                                              Rejected                  +--> prioritize, best ----+
 
+What the in-tree filters and scores said to pods of the same shape is not worked out again (`views`).
+
 No I/O of its own: extenders are called through their port, and whatever they raise as an ExtenderError ends the
 cycle, unless they are ignorable.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 from extender.embedded.kubescheduler.cluster import Cluster, NodeInfo
 from extender.embedded.kubescheduler.config import SchedulerConfig
+from extender.embedded.kubescheduler.diagnosis import Diagnosis
 from extender.embedded.kubescheduler.events import EXTENDER
 from extender.embedded.kubescheduler.extenders import Extender, ExtenderError
 from extender.embedded.kubescheduler.filters import Refusal, in_tree_refusal, named_nodes
 from extender.embedded.kubescheduler.model import SchedNode, SchedPod
+from extender.embedded.kubescheduler.offers import Offer, SurveyOffer, offer_of
+from extender.embedded.kubescheduler.views import Survey, Views
 
 #: Fewer nodes than this are all looked at, and at least this many feasible ones are wanted.
 MIN_FEASIBLE_NODES = 100
@@ -43,39 +49,6 @@ class NoNodes(Exception):  # noqa: N818 - a finding
 
     def __init__(self) -> None:
         super().__init__("no nodes available to schedule pods")
-
-
-@dataclass(slots=True)
-class Diagnosis:
-    """Why no node was left. Nodes without a refusal were not looked at, or dropped by an extender without a word."""
-
-    nodes: int
-    refusals: dict[str, Refusal] = field(default_factory=dict)
-    #: What is said of nodes without a refusal; "" is nothing.
-    absent: str = ""
-    rejecters: set[str] = field(default_factory=set)
-
-    def refuse(self, node: str, refusal: Refusal) -> None:
-        self.refusals[node] = refusal
-        if refusal.plugin != EXTENDER:
-            self.rejecters.add(refusal.plugin)
-
-    def text(self) -> str:
-        return fit_error(self.nodes, self.refusals.values(), self.absent)
-
-
-def fit_error(nodes: int, refusals: Iterable[Refusal], absent: str = "") -> str:
-    """ "0/4 nodes are available: 1 dead, 2 busy.": equal texts are counted, and sorted as texts."""
-    counts: dict[str, int] = {}
-    known = 0
-    for refusal in refusals:
-        known += 1
-        for text in refusal.reasons:
-            counts[text] = counts.get(text, 0) + 1
-    if absent and known < nodes:
-        counts[absent] = counts.get(absent, 0) + nodes - known
-    found = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
-    return f"0/{nodes} nodes are available:" + (f" {found}." if found else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,67 +95,87 @@ class SchedulingCycle:
         self._random = random
         self._run_all = run_all
         self._ignored_resources = config.ignored_resources
+        self._views = Views(cluster, config.ignored_resources)
         self._next_start = 0
 
     def schedule(self, pod: SchedPod) -> Chosen | Rejected:
         """Where the pod goes. Raises ExtenderError, NoNodes, SchedulerPanic."""
-        nodes = self._cluster.nodes()
-        if not nodes:
+        total = len(self._cluster.order.infos)
+        if not total:
             raise NoNodes
-        diagnosis = Diagnosis(len(nodes))
-        feasible = self._nominated(pod, diagnosis) or self._feasible(pod, nodes, diagnosis)
-        if not feasible:
-            return Rejected(diagnosis)
-        if len(feasible) == 1:
-            return Chosen(feasible[0].name)
-        return Chosen(self._best(pod, feasible))
+        diagnosis = Diagnosis(total)
+        feasible = self._nominated(pod, diagnosis)
+        if feasible:
+            return Chosen(self._best(pod, feasible))
+        names = named_nodes(pod)
+        feasible = self._of_all(pod, diagnosis) if names is None else self._of_named(pod, names, diagnosis)
+        if feasible:
+            return Chosen(self._best(pod, feasible))
+        diagnosis.keep()
+        return Rejected(diagnosis)
 
     # -- filter -------------------------------------------------------------------------------------------
 
-    def _nominated(self, pod: SchedPod, diagnosis: Diagnosis) -> list[NodeInfo]:
+    def _nominated(self, pod: SchedPod, diagnosis: Diagnosis) -> Offer:
         """The nominated node, if it takes the pod; an extender's failure here only means that it does not."""
         info = self._cluster.node(pod.pod.nominated_node_name)
         if info is None:
-            return []
+            return Offer(())
         try:
             return self._filter_extenders(pod, self._in_tree(pod, [info], 1, diagnosis), diagnosis)
         except ExtenderError:
-            return []
+            return Offer(())
 
-    def _feasible(self, pod: SchedPod, nodes: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
-        total = len(nodes)
-        names = named_nodes(pod)
-        if names is not None:
-            nodes = [info for info in nodes if info.name in names]
-            diagnosis.absent = _FILTERED_OUT
-            diagnosis.rejecters.add("NodeAffinity")
+    def _of_named(self, pod: SchedPod, names: Iterable[str], diagnosis: Diagnosis) -> Offer:
+        """Of the only nodes that can match."""
+        order = self._cluster.order
+        nodes = [order.infos[at] for at in sorted(order.position[name] for name in names if name in order.position)]
+        diagnosis.absent = _FILTERED_OUT
+        diagnosis.rejected_by("NodeAffinity")
         start = self._next_start % len(nodes) if nodes else 0
-        wanted = feasible_nodes_to_find(len(nodes), self._config.percentage(pod.pod.scheduler_name))
-        found = self._in_tree(pod, nodes[start:] + nodes[:start], wanted, diagnosis)
-        self._next_start = (self._next_start + len(found) + len(diagnosis.refusals)) % total
+        found = self._in_tree(pod, nodes[start:] + nodes[:start], self._wanted(pod, len(nodes)), diagnosis)
+        return self._left(pod, found, diagnosis)
+
+    def _of_all(self, pod: SchedPod, diagnosis: Diagnosis) -> Offer:
+        survey = self._at_its_own_nomination(pod, self._views.of(pod).survey())
+        start = self._next_start % diagnosis.nodes
+        found = offer_of(survey, start, self._wanted(pod, diagnosis.nodes))
+        diagnosis.surveyed(survey, start, found.looked_at, len(found))
+        return self._left(pod, found, diagnosis)
+
+    def _at_its_own_nomination(self, pod: SchedPod, survey: Survey) -> Survey:
+        """The pod does not take room from itself on the node that is kept for it."""
+        at = survey.order.position.get(self._cluster.nomination_of(pod.uid))
+        return survey if at is None else survey.patched(at, self._refusal(pod, survey.order.infos[at]))
+
+    def _left(self, pod: SchedPod, found: Offer, diagnosis: Diagnosis) -> Offer:
+        """What the extenders leave. The next attempt starts after the nodes that this one has looked at."""
+        self._next_start = (self._next_start + len(found) + diagnosis.refused) % diagnosis.nodes
         left = self._filter_extenders(pod, found, diagnosis)
         if len(left) < len(found):
-            diagnosis.rejecters.add(EXTENDER)
+            diagnosis.rejected_by(EXTENDER)
         return left
 
-    def _in_tree(self, pod: SchedPod, nodes: Iterable[NodeInfo], wanted: int, diagnosis: Diagnosis) -> list[NodeInfo]:
+    def _wanted(self, pod: SchedPod, nodes: int) -> int:
+        return feasible_nodes_to_find(nodes, self._config.percentage(pod.pod.scheduler_name))
+
+    def _in_tree(self, pod: SchedPod, nodes: Iterable[NodeInfo], wanted: int, diagnosis: Diagnosis) -> Offer:
         found: list[NodeInfo] = []
         for info in nodes:
             if len(found) >= wanted:
                 break
-            refusal = in_tree_refusal(
-                pod,
-                info,
-                nominated=self._cluster.nominated(info.name),
-                ignored_resources=self._ignored_resources,
-            )
+            refusal = self._refusal(pod, info)
             if refusal is None:
                 found.append(info)
             else:
                 diagnosis.refuse(info.name, refusal)
-        return found
+        return Offer(found)
 
-    def _filter_extenders(self, pod: SchedPod, feasible: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
+    def _refusal(self, pod: SchedPod, info: NodeInfo) -> Refusal | None:
+        nominated = self._cluster.nominated(info.name)
+        return in_tree_refusal(pod, info, nominated=nominated, ignored_resources=self._ignored_resources)
+
+    def _filter_extenders(self, pod: SchedPod, feasible: Offer, diagnosis: Diagnosis) -> Offer:
         for extender in self._extenders:
             if not feasible:
                 break
@@ -195,46 +188,43 @@ class SchedulingCycle:
                     raise
         return feasible
 
-    def _filter_extender(
-        self, extender: Extender, pod: SchedPod, feasible: list[NodeInfo], diagnosis: Diagnosis
-    ) -> list[NodeInfo]:
-        result = extender.filter(pod, _nodes(feasible))
-        for node, text in result.failed_and_unresolvable.items():
-            diagnosis.refuse(node, Refusal(EXTENDER, (text,)))
-        for node, text in result.failed.items():
-            if node not in result.failed_and_unresolvable:
-                diagnosis.refuse(node, Refusal(EXTENDER, (text,), resolvable=True))
+    def _filter_extender(self, extender: Extender, pod: SchedPod, feasible: Offer, diagnosis: Diagnosis) -> Offer:
+        result = extender.filter(pod, feasible)
+        diagnosis.answered(result.failed, result.failed_and_unresolvable)
         if result.nodes is not None:
             # As the answer says they are, and without the pods on them: what follows sees them empty (1.34 - 1.36).
-            return [NodeInfo(node) for node in result.nodes]
-        offered = {info.name: info for info in feasible}
-        return [offered[name] for name in result.names]
+            return Offer([NodeInfo(node) for node in result.nodes])
+        return feasible.chosen(result.names)
 
     # -- score --------------------------------------------------------------------------------------------
 
-    def _best(self, pod: SchedPod, feasible: list[NodeInfo]) -> str:
-        scores = {info.name: info.least_allocated(pod) for info in feasible}
-        for name, score in self._extender_scores(pod, feasible):
+    def _best(self, pod: SchedPod, feasible: Offer) -> str:
+        if len(feasible) == 1:
+            return feasible.infos[0].name
+        scorers = [each for each in self._extenders if each.config.prioritize_verb and each.is_interested(pod)]
+        view = self._views.of(pod)
+        view.survey()
+        if not scorers and isinstance(feasible, SurveyOffer) and feasible.is_of_all and view.is_of(feasible.survey):
+            return self._any_best(view.best(), feasible.start)
+        scores = {info.name: view.score(pod, info) for info in feasible.infos}
+        for name, score in self._extender_scores(scorers, pod, feasible):
             if name in scores:
                 scores[name] += score
         best = max(scores.values())
         return self._random.choice([name for name, score in scores.items() if score == best])
 
-    def _extender_scores(self, pod: SchedPod, feasible: list[NodeInfo]) -> Scores:
-        nodes = _nodes(feasible)
-        askers = [
-            _asker(extender, pod, nodes)
-            for extender in self._extenders
-            if extender.config.prioritize_verb and extender.is_interested(pod)
-        ]
+    def _any_best(self, best: Sequence[int], start: int) -> str:
+        """As `_best` chooses where only the view's scores count: one of the best, which are counted from `start` on."""
+        chosen = self._random.choice(range(len(best)))
+        at = best[(bisect_left(best, start) + chosen) % len(best)]
+        return self._cluster.order.names[at]
+
+    def _extender_scores(self, scorers: Sequence[Extender], pod: SchedPod, feasible: Offer) -> Scores:
+        askers = [_asker(extender, pod, feasible) for extender in scorers]
         return [score for scores in self._run_all(askers) for score in scores]
 
 
-def _nodes(infos: Iterable[NodeInfo]) -> list[SchedNode]:
-    return [info.node for info in infos if info.node is not None]
-
-
-def _asker(extender: Extender, pod: SchedPod, nodes: list[SchedNode]) -> Callable[[], Scores]:
+def _asker(extender: Extender, pod: SchedPod, nodes: Sequence[SchedNode]) -> Callable[[], Scores]:
     """A prioritize call whose failure drops its scores without a word."""
 
     def ask() -> Scores:

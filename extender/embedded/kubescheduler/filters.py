@@ -7,7 +7,8 @@ UnschedulableAndUnresolvable). The first plugin that refuses decides, in the ord
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from algorithm.model import CPU, EPHEMERAL_STORAGE, MEMORY, Taint
 from extender.embedded.kubescheduler.cluster import NodeInfo
@@ -24,8 +25,7 @@ UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSc
 _METADATA_NAME = "metadata.name"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True, gc=False):
     """Why one node does not take the pod. `plugin` is the name by which events are matched to it."""
 
     plugin: str
@@ -44,19 +44,24 @@ def in_tree_refusal(
 
     `nominated` pods of the same or higher priority are counted as if they were there already.
     """
-    assert info.node is not None
-    refusal = _static_refusal(pod, info)
-    if refusal is not None:
-        return refusal
+    return static_refusal(pod, info) or room_refusal(
+        pod, info, nominated=nominated, ignored_resources=ignored_resources
+    )
+
+
+def room_refusal(
+    pod: SchedPod, info: NodeInfo, *, nominated: Iterable[SchedPod], ignored_resources: frozenset[str]
+) -> Refusal | None:
+    """Why the pods on the node, and the nominated ones, leave no room for the pod."""
     guests = [other for other in nominated if other.priority >= pod.priority and other.uid not in (pod.uid, *info.pods)]
     if guests:
         info = info.copy()
         for guest in guests:
             info.add(guest)
-    return _ports_refusal(pod, info) or resources_refusal(pod, info, ignored_resources)
+    return ports_refusal(pod, info) or resources_refusal(pod, info, ignored_resources)
 
 
-def _static_refusal(pod: SchedPod, info: NodeInfo) -> Refusal | None:
+def static_refusal(pod: SchedPod, info: NodeInfo) -> Refusal | None:
     """What does not depend on other pods, and so cannot be cured by evicting any."""
     assert info.node is not None
     node = info.node.node
@@ -157,7 +162,7 @@ def _compares(requirement: Requirement, value: str | None) -> bool:
 # -- what other pods take ------------------------------------------------------------------------------------
 
 
-def _ports_refusal(pod: SchedPod, info: NodeInfo) -> Refusal | None:
+def ports_refusal(pod: SchedPod, info: NodeInfo) -> Refusal | None:
     if not pod.host_ports or not ports_clash(pod, info.used_ports()):
         return None
     return Refusal("NodePorts", ("node(s) didn't have free ports for the requested pod ports",), resolvable=True)

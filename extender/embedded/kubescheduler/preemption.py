@@ -12,6 +12,7 @@ shortage that exists only in an extender's books never leads to a preempt call.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -20,15 +21,16 @@ from types import MappingProxyType
 from extender.embedded.kubescheduler.budgets import Budget, violating
 from extender.embedded.kubescheduler.cluster import Cluster, NodeInfo
 from extender.embedded.kubescheduler.config import SchedulerConfig
-from extender.embedded.kubescheduler.cycle import Diagnosis, fit_error
+from extender.embedded.kubescheduler.diagnosis import Diagnosis, fit_error
 from extender.embedded.kubescheduler.extenders import Extender, ExtenderError, MetaVictims, Victims
 from extender.embedded.kubescheduler.filters import Refusal, in_tree_refusal
 from extender.embedded.kubescheduler.model import SchedPod
+from extender.embedded.kubescheduler.trials import Trials, TrialsOfShapes
 
 _MIN_CANDIDATES = 100
 _MIN_CANDIDATES_PERCENTAGE = 10
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
-_NO_VICTIMS = "No preemption victims found for incoming pod"
+_NO_VICTIMS = Refusal("DefaultPreemption", ("No preemption victims found for incoming pod",))
 #: Makes every priority positive, so that more victims weigh more.
 _PRIORITY_OFFSET = 2**31
 
@@ -71,6 +73,7 @@ class Preemption:
         self._extenders = extenders
         self._random = random
         self._ignored_resources = config.ignored_resources
+        self._trials = TrialsOfShapes(cluster, budgets)
 
     def post_filter(self, pod: SchedPod, diagnosis: Diagnosis) -> Preempted | NotPreempted:
         """What to do for a rejected pod. Raises SchedulerPanic."""
@@ -86,17 +89,19 @@ class Preemption:
         if not pod.pod.may_preempt:
             return "not eligible due to preemptionPolicy=Never."
         info = self._cluster.node(pod.pod.nominated_node_name)
+        if info is None:
+            return ""
         refusal = diagnosis.refusals.get(pod.pod.nominated_node_name)
-        if info is None or refusal is None or not refusal.resolvable:
+        if refusal is None or not refusal.resolvable:
             return ""
         if any(other.priority < pod.priority and _being_preempted(other) for other in info.pods.values()):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
     def _preempt(self, pod: SchedPod, diagnosis: Diagnosis) -> Preempted | NotPreempted:
-        candidates, refusals = self._dry_run(pod, diagnosis)
+        candidates, refusals = self._dry_run(pod, diagnosis.resolvable(self._cluster.order))
         if not candidates:
-            text = fit_error(diagnosis.nodes, refusals.values(), _NOT_HELPFUL)
+            text = fit_error(diagnosis.nodes, refusals, _NOT_HELPFUL)
             return _unschedulable(text, clear_nomination=True)
         candidates = self._ask_extenders(pod, candidates)
         if not candidates:
@@ -107,40 +112,54 @@ class Preemption:
 
     # -- dry run ------------------------------------------------------------------------------------------
 
-    def _dry_run(self, pod: SchedPod, diagnosis: Diagnosis) -> tuple[dict[str, Victims], dict[str, Refusal]]:
+    def _dry_run(self, pod: SchedPod, potential: Sequence[int]) -> tuple[dict[str, Victims], Mapping[Refusal, int]]:
         """Nodes with their victims, and why preemption would not help on others. Raises _Failed if only errors came."""
-        potential = [
-            info
-            for info in self._cluster.nodes()
-            if info.name in diagnosis.refusals and diagnosis.refusals[info.name].resolvable
-        ]
         start = self._random.randrange(len(potential)) if potential else 0
+        lowest = self._cluster.lowest_priority
+        if lowest is None or lowest >= pod.priority:
+            return {}, {_NO_VICTIMS: len(potential)} if potential else {}
+        trials = self._trials.of(pod)
+        barren = None if self._cluster.nomination_of(pod.uid) else trials.barren(potential)
+        if barren is not None:
+            return {}, barren
+        return self._try_each(pod, trials, potential, start)
+
+    def _try_each(
+        self, pod: SchedPod, trials: Trials, potential: Sequence[int], start: int
+    ) -> tuple[dict[str, Victims], Mapping[Refusal, int]]:
         wanted = max(len(potential) * _MIN_CANDIDATES_PERCENTAGE // 100, _MIN_CANDIDATES)
+        infos, own = trials.order.infos, self._cluster.nomination_of(pod.uid)
         candidates: dict[str, Victims] = {}
-        refusals: dict[str, Refusal] = {}
+        refusals: list[Refusal] = []
         errors: list[str] = []
-        for info in potential[start:] + potential[:start]:
+        for at in (*potential[start:], *potential[:start]):
             if len(candidates) >= wanted:
                 break
-            found = self._victims_on(pod, info)
+            found = trials.known[at]
+            if found is None or infos[at].name == own:
+                found = self._victims_on(pod, infos[at])
+                if infos[at].name != own:
+                    trials.known[at] = found
             if isinstance(found, Refusal):
-                refusals[info.name] = found
+                refusals.append(found)
             elif found.pods:
-                candidates[info.name] = found
+                candidates[infos[at].name] = found
             else:
-                errors.append(f'expected at least one victim pod on node "{info.name}"')
+                errors.append(f'expected at least one victim pod on node "{infos[at].name}"')
         if errors and not candidates:
             raise _Failed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
-        return candidates, refusals
+        if candidates:
+            return candidates, {}
+        return {}, trials.remember_barren(potential, Counter(refusals), is_general=not own)
 
     def _victims_on(self, pod: SchedPod, info: NodeInfo) -> Victims | Refusal:
         """The fewest and least important pods whose going makes the pod fit in-tree; those that a budget protects are
         the first to be let stay.
         """
-        trial = info.copy()
         lower = _by_importance(p for p in info.pods.values() if p.priority < pod.priority)
         if not lower:
-            return Refusal("DefaultPreemption", (_NO_VICTIMS,))
+            return _NO_VICTIMS
+        trial = info.copy()
         for victim in lower:
             trial.remove(victim)
         refusal = self._refusal(pod, trial)

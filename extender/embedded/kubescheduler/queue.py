@@ -63,6 +63,8 @@ class QueuedPod:
     rejections: int = 0
     errors: int = 0
     rejecters: frozenset[str] = frozenset()
+    #: Those under which it is listed while it is unschedulable.
+    group: frozenset[str] = frozenset()
     #: Its preemption is being carried out; `wanted` tells that meanwhile a pod went away that would have woken it.
     held: bool = False
     wanted: bool = False
@@ -81,8 +83,12 @@ class SchedulingQueue:
         self._max = max_backoff
         self._pods: dict[str, QueuedPod] = {}
         self._in: dict[Place, dict[str, QueuedPod]] = {place: {} for place in Place}
+        # The unschedulable ones by their rejecters: most events are of no interest to most of them.
+        self._rejected: dict[frozenset[str], dict[str, QueuedPod]] = {}
         # Entries of pods that have moved on since stay in the heaps until they come to the top.
         self._heaps: dict[Place, list[_Entry]] = {Place.ACTIVE: [], Place.BACKOFF: []}
+        # When pods in backoffQ may be tried, the earliest first; with entries of pods that have moved on, too.
+        self._expiries: list[tuple[float, str]] = []
         self._arrivals = 0
         self._error_flush = now + ERROR_FLUSH_INTERVAL
         self._unschedulable_flush = now + UNSCHEDULABLE_FLUSH_INTERVAL
@@ -101,11 +107,25 @@ class SchedulingQueue:
 
     def _move(self, queued: QueuedPod, place: Place) -> None:
         uid = queued.pod.uid
-        self._in[queued.place].pop(uid, None)
+        self._leave(queued)
         queued.place = place
         self._in[place][uid] = queued
+        if place is Place.UNSCHEDULABLE:
+            queued.group = queued.rejecters
+            self._rejected.setdefault(queued.group, {})[uid] = queued
         if place in self._heaps:
             heapq.heappush(self._heaps[place], self._entry(queued))
+        if place is Place.BACKOFF:
+            heapq.heappush(self._expiries, (self._expiry(queued), uid))
+
+    def _leave(self, queued: QueuedPod) -> None:
+        uid = queued.pod.uid
+        self._in[queued.place].pop(uid, None)
+        if queued.place is Place.UNSCHEDULABLE:
+            group = self._rejected[queued.group]
+            del group[uid]
+            if not group:
+                del self._rejected[queued.group]
 
     def _entry(self, queued: QueuedPod) -> _Entry:
         """The order within activeQ, and within backoffQ: there whole seconds of expiry come first."""
@@ -142,7 +162,7 @@ class SchedulingQueue:
         """The pod went away, was bound, or is not ours any more. An attempt under way ends with nothing to do."""
         queued = self._pods.pop(uid, None)
         if queued is not None:
-            del self._in[queued.place][uid]
+            self._leave(queued)
 
     # -- attempts -----------------------------------------------------------------------------------------
 
@@ -185,10 +205,11 @@ class SchedulingQueue:
 
     def happened(self, event: ClusterEvent, now: float, *, hint: Hint = always, up_to: float = math.inf) -> None:
         """Something in the cluster changed: wake those whose rejecters care, up to this priority."""
-        for place in (Place.IN_FLIGHT, Place.UNSCHEDULABLE):
-            for queued in list(self._in[place].values()):
-                if queued.pod.priority <= up_to:
-                    self._notify(queued, event, hint, now)
+        groups = [self._in[Place.IN_FLIGHT]]
+        groups += [group for rejecters, group in self._rejected.items() if interested(event, rejecters)]
+        for queued in [queued for group in groups for queued in group.values()]:
+            if queued.pod.priority <= up_to:
+                self._notify(queued, event, hint, now)
 
     def _notify(self, queued: QueuedPod, event: ClusterEvent, hint: Hint, now: float) -> None:
         if queued.place is Place.IN_FLIGHT:
@@ -228,9 +249,9 @@ class SchedulingQueue:
 
     def tick(self, now: float) -> None:
         """Time has passed: move what is due."""
-        backoff = self._heaps[Place.BACKOFF]
-        if backoff and backoff[0][0] <= now:
-            self._flush(Place.BACKOFF, now)
+        while self._next_expiry() <= now:
+            _, uid = heapq.heappop(self._expiries)
+            self._move(self._in[Place.BACKOFF][uid], Place.ACTIVE)
         if now >= self._error_flush:
             self._error_flush = _next_tick(self._error_flush, ERROR_FLUSH_INTERVAL, now)
             self._flush(Place.ERROR_BACKOFF, math.floor(now))
@@ -240,14 +261,29 @@ class SchedulingQueue:
                 if now - queued.timestamp > UNSCHEDULABLE_TIMEOUT:
                     self._requeue(queued, now)
 
+    def _next_expiry(self) -> float:
+        """When the first pod of backoffQ may be tried; infinity if there is none."""
+        while self._expiries:
+            expiry, uid = self._expiries[0]
+            queued = self._in[Place.BACKOFF].get(uid)
+            if queued is not None and self._expiry(queued) == expiry:
+                return expiry
+            heapq.heappop(self._expiries)
+        return math.inf
+
     def _flush(self, place: Place, until: float) -> None:
         for queued in list(self._in[place].values()):
             if self._expiry(queued) <= until:
                 self._move(queued, Place.ACTIVE)
 
+    @property
+    def next_error_tick(self) -> float | None:
+        """When pods whose last attempt ended with an error are looked at next; None if there are none."""
+        return self._error_flush if self.count(Place.ERROR_BACKOFF) else None
+
     def next_tick(self) -> float:
         """When `tick` has to be called next; infinity if nothing waits for time."""
-        times = [self._expiry(queued) for queued in self._in[Place.BACKOFF].values()]
+        times = [self._next_expiry()]
         if self.count(Place.ERROR_BACKOFF):
             times.append(self._error_flush)
         if self.count(Place.UNSCHEDULABLE):

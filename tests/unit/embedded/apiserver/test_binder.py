@@ -33,3 +33,13 @@ def test_a_pod_waits_for_a_node() -> None:
         assert nodes_of(cluster) == [""]
         cluster.apply(node("n1"))
         eventually(lambda: nodes_of(cluster) == ["n1"])
+
+
+def test_a_pod_with_a_gate_waits_until_that_is_gone() -> None:
+    with serve_in_thread(binds=True) as cluster:
+        cluster.apply(node("n1"))
+        cluster.create(pod("gated", schedulingGates=[{"name": "test/gate"}]))
+        cluster.create(pod("plain"))
+        eventually(lambda: sorted(nodes_of(cluster)) == ["", "n1"])
+        cluster.patch("pods", "gated", {"spec": {"schedulingGates": None}})
+        eventually(lambda: nodes_of(cluster) == ["n1", "n1"])

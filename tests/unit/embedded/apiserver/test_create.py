@@ -179,10 +179,20 @@ def test_protobuf_is_refused(api: Api) -> None:
     assert reason(refused) == (415, "UnsupportedMediaType")
 
 
-def test_dry_runs_are_refused_rather_than_done(api: Api) -> None:
-    assert reason(api.post("pods?dryRun=All", pod("a", api.namespace))) == (400, "BadRequest")
+def test_a_dry_run_of_a_creation_says_what_would_be_made_and_makes_nothing(api: Api) -> None:
+    made = api.post("pods?dryRun=All", pod("a", api.namespace))
+    assert made.status_code == 201
+    assert made.json()["spec"]["schedulerName"] == "default-scheduler"
+    assert reason(api.post("pods?dryRun=All", pod("A!", api.namespace))) == (422, "Invalid")
+    assert reason(api.post("pods?dryRun=some", pod("a", api.namespace))) == (422, "Invalid")
     assert api.names("pods") == []
+    api.create_pod("a")
+    assert reason(api.post("pods?dryRun=All", pod("a", api.namespace))) == (409, "AlreadyExists")
+
+
+def test_other_dry_runs_are_refused_rather_than_done(api: Api) -> None:
     api.create_pod("b")
+    assert reason(api.http.put(api.path("pods/b?dryRun=All"), json=pod("b", api.namespace))) == (400, "BadRequest")
     assert reason(api.delete("pods/b", dryRun="All")) == (400, "BadRequest")
     assert reason(api.delete("pods/b", {"dryRun": ["All"]})) == (400, "BadRequest")
     assert api.names("pods") == ["b"]

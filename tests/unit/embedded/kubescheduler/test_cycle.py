@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -16,8 +17,8 @@ from extender.embedded.kubescheduler.cycle import (
     Rejected,
     SchedulingCycle,
     feasible_nodes_to_find,
-    fit_error,
 )
+from extender.embedded.kubescheduler.diagnosis import fit_error
 from extender.embedded.kubescheduler.extenders import ExtenderError, FilterResult
 from extender.embedded.kubescheduler.filters import Refusal
 from extender.embedded.kubescheduler.model import SchedNode, SchedPod
@@ -278,5 +279,5 @@ def test_nodes_returned_in_nodes_mode_are_scored_as_if_they_were_empty():
 
 def test_nodes_without_a_refusal_are_counted_under_the_reason_for_absent_ones():
     refusals = [Refusal("x", ("one", "two")), Refusal("x", ("two",))]
-    assert fit_error(5, refusals, "absent") == "0/5 nodes are available: 1 one, 2 two, 3 absent."
-    assert fit_error(2, [], "") == "0/2 nodes are available:"
+    assert fit_error(5, Counter(refusals), "absent") == "0/5 nodes are available: 1 one, 2 two, 3 absent."
+    assert fit_error(2, {}, "") == "0/2 nodes are available:"
