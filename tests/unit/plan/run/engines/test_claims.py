@@ -1,0 +1,136 @@
+"""Claims in plans: who gets which pods, what replaces them, what pools add, and why a claim waits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.plan.reading.documents import Source, read_documents
+from extender.plan.reading.shapes import shaped_nodes
+from extender.plan.records import Changes, Plan, RawObject, Sign, World
+from extender.plan.run.making import make_plan
+
+POOL = {
+    "apiVersion": "waggle.dev/v1alpha1",
+    "kind": "Pool",
+    "metadata": {"name": "p"},
+    "spec": {"selector": {"matchLabels": {"pool": "p"}}, "mode": "detach"},
+}
+WARM = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "warm"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"pool": "p"}},
+        "template": {
+            "metadata": {"labels": {"pool": "p"}},
+            "spec": {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]},
+        },
+    },
+}
+
+
+def claim(name: str, **spec: Any) -> dict[str, Any]:
+    spec = {"poolRef": {"name": "p"}} | spec
+    return {"apiVersion": "waggle.dev/v1alpha1", "kind": "Claim", "metadata": {"name": name}, "spec": spec}
+
+
+def with_spec(obj: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return obj | {"spec": obj["spec"] | spec}
+
+
+def plan(*objects: dict[str, Any], cores: int = 10) -> Plan:
+    text = yaml.safe_dump_all(objects)
+    read = read_documents([Source("f.yaml", text)])
+    assert not read.errors
+    nodes = shaped_nodes(1, f"cpu={cores},memory=8Gi")
+    return make_plan(World(nodes=nodes), Changes(create=read.objects))
+
+
+def claims(made: Plan) -> dict[str, tuple[Sign, str, str]]:
+    return {row.name: (row.sign, row.node, row.code) for row in made.rows if row.kind == "Claim"}
+
+
+def test_a_claim_gets_idle_pods_and_the_replica_set_replaces_them() -> None:
+    made = plan(WARM, POOL, claim("a", count=2))
+    assert claims(made) == {"a": (Sign.RUNS, "warm-x1, warm-x2", "")}
+    pods = {row.name: row.workload for row in made.rows if row.kind == "Pod"}
+    assert pods["warm-x1"] == pods["warm-x2"] == ""
+    assert {name for name, owner in pods.items() if owner} == {"warm-x1-r1", "warm-x2-r2"}
+
+
+def test_in_mode_recycle_a_pod_stays_with_its_workload() -> None:
+    made = plan(WARM, with_spec(POOL, mode="recycle"), claim("a"))
+    assert claims(made) == {"a": (Sign.RUNS, "warm-x1", "")}
+    assert len([row for row in made.rows if row.kind == "Pod"]) == 2
+
+
+def test_claims_of_higher_priority_come_first_and_all_pods_or_none() -> None:
+    recycled = with_spec(POOL, mode="recycle")
+    made = plan(WARM, recycled, claim("three", count=3), claim("low"), claim("high", priority=5))
+    assert claims(made)["three"] == (Sign.WAITS, "", "NoIdlePod")
+    assert {name for name, (sign, _, _) in claims(made).items() if sign is Sign.RUNS} <= {"low", "high"}
+    [row] = [row for row in made.rows if row.name == "three"]
+    assert row.text.startswith("it needs 3 pods of pool default/p, which has ")
+    assert "that are idle" in row.fix
+
+
+def test_a_claim_that_does_not_wait_is_answered() -> None:
+    made = plan(POOL, claim("a", waitSeconds=0), claim("b", onEmpty="fail"))
+    assert claims(made) == {"a": (Sign.WAITS, "", "NoIdlePod"), "b": (Sign.WAITS, "", "NoIdlePod")}
+
+
+def test_a_claim_needs_its_pool_and_pods_with_its_labels() -> None:
+    made = plan(WARM, POOL, claim("odd", requires={"gpu": "yes"}), claim("lost", poolRef={"name": "q"}))
+    assert claims(made)["lost"] == (Sign.WAITS, "", "UnknownPool")
+    assert claims(made)["odd"][0] is Sign.WAITS
+
+
+def test_more_pods_than_a_claim_may_have_are_refused() -> None:
+    made = plan(WARM, with_spec(POOL, limits={"maxPodsPerClaim": 1}), claim("a", count=2))
+    assert claims(made)["a"] == (Sign.WAITS, "", "TooManyPods")
+    [row] = [row for row in made.rows if row.kind == "Claim"]
+    assert row.text == "count: expected 1 to 1, got 2"
+
+
+def test_an_autoscaler_adds_the_pods_that_claims_lack() -> None:
+    scaled = with_spec(
+        POOL, workload={"kind": "ReplicaSet", "name": "warm"}, autoscaler={"maxReplicas": 6}, mode="recycle"
+    )
+    made = plan(WARM, scaled, claim("a", count=5))
+    assert claims(made)["a"][0] is Sign.RUNS
+    assert any("its autoscaler would scale ReplicaSet/default/warm from 2 to" in said for said in made.warnings)
+
+
+def test_an_autoscaler_stops_at_its_maximum_and_where_the_cluster_is_full() -> None:
+    scaled = with_spec(
+        POOL, workload={"kind": "ReplicaSet", "name": "warm"}, autoscaler={"maxReplicas": 3}, mode="recycle"
+    )
+    made = plan(WARM, scaled, claim("a", count=5))
+    assert claims(made)["a"] == (Sign.WAITS, "", "NoIdlePod")
+    [row] = [row for row in made.rows if row.kind == "Claim"]
+    assert row.fix == "would be served if pool default/p might have 2 pods more than 3"
+    full = plan(WARM, with_spec(scaled, autoscaler={"maxReplicas": 50}), claim("a", count=20), cores=3)
+    assert claims(full)["a"] == (Sign.WAITS, "", "NoIdlePod")
+    assert len([row for row in full.rows if row.kind == "Pod"]) < 50
+
+
+def test_an_invalid_pool_is_said() -> None:
+    strange = with_spec(POOL, mode="strange")
+    raw = RawObject(
+        kind="Pool", api_version="waggle.dev/v1alpha1", namespace="default", name="p", json=json.dumps(strange).encode()
+    )
+    created = read_documents([Source("f.yaml", yaml.safe_dump(claim("a")))]).objects
+    made = make_plan(World(objects=(raw,)), Changes(create=created))
+    assert claims(made)["a"] == (Sign.WAITS, "", "UnknownPool")
+    assert any("Pool default/p is not served: spec.mode" in said for said in made.warnings)
+
+
+@pytest.mark.parametrize("mode", ["detach", "recycle"])
+def test_the_same_input_gives_the_same_plan(mode: str) -> None:
+    objects = (WARM, with_spec(POOL, mode=mode), claim("a"), claim("b", count=2), claim("c"))
+    assert plan(*objects) == plan(*objects)
