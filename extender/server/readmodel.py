@@ -18,9 +18,10 @@ import msgspec
 
 from algorithm.model import Pod
 from extender.scheduling.comparison import CachedState, cached_state_of
+from extender.scheduling.dependencies import CODES
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.scheduling.state.cache import Snapshot
+from extender.scheduling.state.cache import Cache, Snapshot
 from extender.scheduling.state.consistency import complaint
 from extender.scheduling.state.pod_info import HistoryLine, PodInfo, State
 from extender.scheduling.state.preemption_log import PreemptionRecord
@@ -76,6 +77,8 @@ class ReadModel:
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
         #: For how many seconds the API server has been silent; 0.0 while it is heard.
         self.api_silence: Callable[[], float] = lambda: 0.0
+        #: Sentences about what a pod waits for that start-up ordering holds back, by namespace and name.
+        self.dependencies: Callable[[str, str], Sequence[str]] = lambda _namespace, _name: ()
         self._rows = PodRows(machine, loop, messages)
         #: Use and waiting over the last hour; the service adds a sample every half minute.
         self.usage = UsageHistory()
@@ -87,7 +90,8 @@ class ReadModel:
     def pods(self, states: Container[str] | None = None) -> list[PodView]:
         """Return all pods that take room or wait, or those in one of these states, sorted by namespace and name."""
         views = self._each_pod(self._view, states)
-        found = self._what_if.ask([view.uid for view in views if view.state == State.WAITING])
+        undecided = [view.uid for view in views if view.state == State.WAITING and not _is_held_back(view)]
+        found = self._what_if.ask(undecided)
         with self._loop.paused():
             nodes = len(self._machine.driver.nodes)
         return sorted(
@@ -101,6 +105,8 @@ class ReadModel:
     def _view(self, pod_info: PodInfo, now: float) -> PodView:
         said = self._rows.fields_of(pod_info)
         view = pod_view(pod_info, now, self._messages(pod_info.uid))
+        if view.state == State.WAITING and (why := self._machine.dependencies.blocks(pod_info.pod)) is not None:
+            view = replace(view, reason=why, summary=why.text)
         return replace(view, gang=said.group, tenant=said.tenant, priority=said.priority, devices=said.devices)
 
     def _each_pod(
@@ -149,6 +155,10 @@ class ReadModel:
     def cache_snapshot(self) -> Snapshot:
         with self._loop.paused():
             return self._machine.state.cache.snapshot()
+
+    def read_cache(self, pieces: Callable[[Cache], Iterator[T]], patience: float = -1) -> Iterator[T]:
+        """Read the cache in pieces, each under the lock of the loop. Raises LoopBusy, as `EngineLoop.in_turns`."""
+        return self._loop.in_turns(pieces(self._machine.state.cache), patience)
 
     def cached_state(self) -> CachedState:
         """Return the engine's cached state of nodes and pods, for the comparison with the API server."""
@@ -202,6 +212,10 @@ class ReadModel:
             nodes, lines, pod = dict(pod_info.nodes), list(pod_info.history), pod_info.pod
             waits = pod_info.state in PENDING
             known = len(self._machine.driver.nodes)
+        if waits and _is_held_back(view):  # it waits for others, whatever the algorithm would say
+            said = list(self.dependencies(namespace, name))
+            view = replace(view, summary=next(iter(said), view.summary))
+            return Explanation(pod=view, reason=view.reason, advice=said, story=_history(lines, now))
         if not waits:
             return Explanation(pod=view, reason=view.reason, nodes=nodes, story=_history(lines, now))
         verdict = self._what_if.ask_one(pod.uid)
@@ -274,6 +288,11 @@ class ReadModel:
         pods = self._each_pod(self._pod_status, patience=_PATIENCE)
         shown = metrics.metrics(counts, cache, pods, faults=faults)
         return shown + [metrics.gauge(self._algorithm, each) for each in gauges]
+
+
+def _is_held_back(view: PodView) -> bool:
+    """Whether start-up ordering keeps the pod waiting."""
+    return view.reason is not None and view.reason.code in CODES
 
 
 def _sentences(view: PodView, verdict: Verdict | None, nodes: int) -> list[str]:

@@ -82,6 +82,11 @@ class Reconfiguration:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="waggle-reconfiguration", daemon=True)
 
+    @property
+    def used(self) -> Mapping[str, Any]:
+        """The algorithm's settings that are in use, with those of `settings_file`."""
+        return self._used
+
     # -- life -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:

@@ -35,13 +35,15 @@ from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Tim
 from extender.kube.informers.room import MemoryBudget
 from extender.kube.lease.elector import no_fence
 from extender.kube.writes.committer import Committer
+from extender.policies import policy_of
 from extender.scheduling.bootstrap import by_age
 from extender.scheduling.commands import pod_commands
 from extender.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.scheduling.policy import Limits, Policy, PreemptionMode
+from extender.scheduling.policy import Limits
 from extender.scheduling.reads import reads_for
 from extender.server.cache_comparer import CacheComparer
+from extender.server.ignored_dependencies import IgnoredDependencies
 from extender.server.io_metrics import io_metrics
 from extender.server.leader_label import LeaderLabeler
 from extender.server.leadership import Leadership, own_namespace
@@ -56,26 +58,6 @@ log = structlog.get_logger(__name__)
 
 #: New objects after which the garbage collector looks at them; Python's own 700 are not those of one decision.
 _COLLECT_AFTER = 5000
-
-
-def policy_of(settings: Settings) -> Policy:
-    """Return the engine's policy for the operator's configuration."""
-    return Policy(
-        scheduler_names=frozenset(settings.pods.scheduler_names),
-        resource=settings.pods.resource,
-        annotation=settings.pods.annotation,
-        lease=settings.holds.lease_seconds,
-        verify=settings.holds.verify_seconds,
-        reservation_timeout=settings.holds.seat_seconds,
-        write_validity=2.0 * settings.cluster.request_timeout_seconds,
-        write_timeout=6 * settings.cluster.request_timeout_seconds + 5,
-        force_bind_after=settings.force_bind.after_filters,
-        force_bind_unoffered=settings.force_bind.when_not_offered,
-        preemption=PreemptionMode(settings.preemption.mode),
-        patience=settings.preemption.patience_seconds,
-        eviction_backoff=settings.preemption.retry_seconds,
-        elected=settings.leader_election.enabled,
-    )
 
 
 class Service:
@@ -141,6 +123,10 @@ class Service:
             in_loop=self._watch_reader,
             most=room.for_pods,
         )
+        if not settings.ordering.enabled:
+            ignored = IgnoredDependencies()
+            self._pods.add_handler(ignored.look)
+            self.runtime.model.add_gauges(ignored.metrics)
         #: Others may add handlers before the start.
         self.nodes = self._nodes
         #: In the order in which they start. Further handlers may be added before `start`.

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 from extender.claims.codes import ClaimCode
 from extender.claims.records import PoolKey
+from extender.server.histogram import Histogram
 from extender.server.views import Metric
 
 #: Upper bounds of the histogram for Prometheus, seconds.
@@ -44,8 +44,7 @@ class AnswerTimes:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._counts: dict[ClaimCode, list[int]] = {}
-        self._sums: dict[ClaimCode, float] = {}
+        self._by_code: dict[ClaimCode, Histogram] = {}
         #: By pool: the slots of the last minute, each with its number and its counts by bound.
         self._slots: dict[PoolKey, deque[tuple[int, list[int]]]] = {}
 
@@ -53,11 +52,10 @@ class AnswerTimes:
         """Count the answer to one request for pods."""
         number = int(self._clock() / _SLOT)
         with self._lock:
-            counts = self._counts.get(code)
-            if counts is None:
-                counts = self._counts[code] = [0] * (len(BOUNDS) + 1)
-            counts[bisect_left(BOUNDS, seconds)] += 1
-            self._sums[code] = self._sums.get(code, 0.0) + seconds
+            histogram = self._by_code.get(code)
+            if histogram is None:
+                histogram = self._by_code[code] = Histogram(BOUNDS)
+            histogram.observe(seconds)
             if code is not ClaimCode.CLAIMED:
                 return  # failed requests can name pools that do not exist; memory must stay bounded
             slots = self._slots.get(pool)
@@ -79,14 +77,10 @@ class AnswerTimes:
 
     def metric(self) -> Metric:
         """Return the histogram for a scrape."""
-        samples: list[tuple[dict[str, str], float]] = []
         with self._lock:
-            for code, counts in sorted(self._counts.items()):
-                reached = 0
-                for bound, count in zip((*map(str, BOUNDS), "+Inf"), counts, strict=True):
-                    reached += count
-                    samples.append(({"code": code.value, "le": bound}, float(reached)))
-            sums = [({"code": code.value}, total) for code, total in sorted(self._sums.items())]
+            known = sorted(self._by_code.items())
+            samples = [each for code, histogram in known for each in histogram.samples(code=code.value)]
+            sums = [({"code": code.value}, histogram.sum) for code, histogram in known]
         return Metric(
             "waggle_claims_answer_seconds",
             "histogram",

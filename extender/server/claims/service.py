@@ -28,6 +28,7 @@ from extender.claims.events import ClaimEvent, NodeGone, NodeSeen, Synced
 from extender.claims.records import Pool, PoolKey, WarmPod
 from extender.claims.views import PoolSnapshot
 from extender.claims.writes.kinds import kinds
+from extender.conversions.pools import configured_policies, configured_pools, custom_policies
 from extender.core.commands import CommandSet
 from extender.kube.client.api import ApiServer
 from extender.kube.client.bounds import MIB
@@ -44,14 +45,7 @@ from extender.server.claims.objects.service import CustomResources
 from extender.server.claims.objects.writes import KINDS, ObjectWritten
 from extender.server.claims.past import PoolPast
 from extender.server.claims.pods import PodInformers
-from extender.server.claims.pools import (
-    configured_policies,
-    configured_pools,
-    configured_workloads,
-    custom_policies,
-    custom_workloads,
-    with_templates,
-)
+from extender.server.claims.pools import configured_workloads, custom_workloads, with_templates
 from extender.server.claims.runtime import ClaimRuntime
 from extender.server.claims.score_plugins import configured_score
 from extender.server.claims.workloads import Workloads

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector
-from extender.server.vpods.informers import Informers
+from extender.server.informers import Informers
 from extender.server.vpods.readers import Seen, pods_in, workloads_in
 from extender.vpods.events import HostPodGone, HostPodSeen, VPodEvent, WorkloadGone, WorkloadSeen
 from extender.vpods.records import HostPod, Workload

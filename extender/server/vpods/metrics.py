@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
-from extender.core.commands import CommandKind
-from extender.core.kube_events import COUNTED, CREATED, SUPPRESSED
-from extender.core.outcomes import OutcomeKind
-from extender.kube.writes.committer import Committer
 from extender.server.loop import LoopBusy
 from extender.server.views import Metric
-from extender.server.vpods.informers import Informers
 from extender.server.vpods.runtime import VPodRuntime
 from extender.server.vpods.set_status import numbers
 from extender.vpods.engine import VPodEngine
@@ -83,55 +76,5 @@ def _read(engine: VPodEngine, _now: float) -> list[Metric]:
             "gauge",
             "Sets whose policy cannot be used, or failed.",
             [({}, float(sum(bool(hosted.policy_fault) for hosted in engine.sets.values())))],
-        ),
-    ]
-
-
-def write_metrics(committer: Committer[Any], kinds: Sequence[CommandKind[Any, Any, Any]]) -> list[Metric]:
-    """Return how the writes of vpods ended."""
-    stats = committer.stats
-    samples: _Samples = [
-        ({"write": command, "outcome": outcome.value}, float(stats.outcomes.get(f"{command} {outcome.value}", 0)))
-        for command in sorted(each.command.__name__ for each in kinds)
-        for outcome in OutcomeKind
-    ]
-    results = (("created", CREATED), ("counted", COUNTED), ("suppressed", SUPPRESSED))
-    return [
-        Metric("waggle_vpods_writes_total", "counter", "Writes and reads of vpods, by outcome.", samples),
-        Metric(
-            "waggle_vpods_writes_in_flight",
-            "gauge",
-            "Writes and reads of vpods in flight.",
-            [({}, float(committer.queue.throttle.in_flight))],
-        ),
-        Metric(
-            "waggle_vpods_events_total",
-            "counter",
-            "Happenings written as new Events, by higher counts of known ones, or not since there were too many.",
-            [({"result": result}, float(stats.hints.counts[count])) for result, count in results],
-        ),
-    ]
-
-
-def informer_metrics(informers: Informers) -> list[Metric]:
-    """Return what the informers of vpods take and how old they are."""
-    return [
-        Metric(
-            "waggle_vpods_cache_bytes",
-            "gauge",
-            "Memory that the records of vpods and pods take, estimated; vpods.cache_mib bounds it.",
-            [({}, float(sum(each.weight for each in informers.all)))],
-        ),
-        Metric(
-            "waggle_vpods_watch_staleness_seconds",
-            "gauge",
-            "Seconds since the API server last sent anything about a resource.",
-            [({"resource": each.name}, each.last_contact_age()) for each in informers.all],
-        ),
-        Metric(
-            "waggle_vpods_undecodable_total",
-            "counter",
-            "Objects that could not be read, and were left out.",
-            [({"resource": each.name}, float(each.stats.decode_errors)) for each in informers.all],
         ),
     ]

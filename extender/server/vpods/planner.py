@@ -4,18 +4,16 @@
 
 Bounds, however often it is asked: a copy holds the loop's lock for as long as it takes to refer to the set's vpods and
 pods, less than a millisecond for a thousand vpods; one answer takes SECONDS of CPU time at most, and says if it was
-stopped; one at a time is made, and all together take 1/SHARE of the time of one core. A caller that would wait for
-longer than PATIENCE is refused.
+stopped; `cpu_share.py` bounds what all of them take together.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
+from extender.server.cpu_share import CpuShare
 from extender.vpods.copies import SetCopy, VPodCopy, copy_set
 from extender.vpods.engine import VPodEngine
 from extender.vpods.explaining import Explaining, Explanation
@@ -24,20 +22,7 @@ from extender.vpods.records import ObjectKey
 
 #: Seconds of CPU time of one answer.
 SECONDS = 5.0
-#: One core's time, divided by what answers may take of it.
-SHARE = 2
-#: Seconds that a caller waits for its turn.
-PATIENCE = 3.0
-
 T = TypeVar("T")
-
-
-class PlannerBusy(Exception):  # noqa: N818 - what happened, as LoopBusy
-    """Other callers have used up the CPU time for answers. `seconds`: how long to wait before another try."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__("too many dry runs are asked for at once; try again")
-        self.seconds = seconds
 
 
 class Looked(Protocol):
@@ -60,9 +45,8 @@ class Planner:
     ) -> None:
         self._runtime = runtime
         self._seconds = seconds
-        self._clock, self._cpu, self._sleep = clock, cpu, sleep
-        self._lock = threading.Lock()
-        self._next = float("-inf")
+        self._cpu = cpu
+        self._share = CpuShare(clock=clock, cpu=cpu, sleep=sleep)
 
     def copy(self, key: ObjectKey) -> SetCopy | None:
         """Return a copy of the set of this moment; None if there is no such set."""
@@ -70,14 +54,14 @@ class Planner:
 
     def plan(self, copy: SetCopy, changes: Changes, *, limit: int) -> Plan:
         """Return what the changes would lead to, from this copy on. Raises ChangeError, PlannerBusy."""
-        with self._turn():
+        with self._share.turn():
             planning = Planning(copy, changes)
             self._run(planning.run())
             return planning.result(limit=limit)
 
     def explain(self, copy: SetCopy, vpod: VPodCopy) -> Explanation:
         """Return why a vpod of this copy is as it is. Raises PlannerBusy."""
-        with self._turn():
+        with self._share.turn():
             explaining = Explaining(copy, vpod)
             self._run(explaining.run())
             return explaining.result()
@@ -87,23 +71,3 @@ class Planner:
         for _ in steps:
             if self._cpu() > end:
                 return
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Wait for the turn of this caller; then account for what it took."""
-        asked = self._clock()
-        if not self._lock.acquire(timeout=PATIENCE):
-            raise PlannerBusy(1.0)
-        try:
-            wait = self._next - self._clock()
-            if wait > PATIENCE - (self._clock() - asked):
-                raise PlannerBusy(wait)
-            if wait > 0:
-                self._sleep(wait)
-            began = self._cpu()
-            try:
-                yield
-            finally:
-                self._next = self._clock() + (self._cpu() - began) * (SHARE - 1)
-        finally:
-            self._lock.release()

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from extender.server.histogram import Histogram
 from extender.server.views import Metric
 from extender.vpods.records import VPodKey, VPodRecord
 
@@ -29,8 +29,7 @@ class Progress:
         self._clock = clock
         self._lock = threading.Lock()
         self._since: dict[VPodKey, float] = {}
-        self._counts = [0] * (len(BOUNDS) + 1)
-        self._sum = 0.0
+        self._seconds = Histogram(BOUNDS)
         #: Vreplicas that left a pod for another one.
         self._moves = 0
 
@@ -44,8 +43,7 @@ class Progress:
             if placed != now.wanted and not now.deleting:
                 self._since.setdefault(now.key, at)
             elif (since := self._since.pop(now.key, None)) is not None and not now.deleting:
-                self._counts[bisect_left(BOUNDS, at - since)] += 1
-                self._sum += at - since
+                self._seconds.observe(at - since)
 
     def gone(self, key: VPodKey) -> None:
         """A vpod is gone."""
@@ -55,19 +53,13 @@ class Progress:
     def metrics(self) -> list[Metric]:
         """For a scrape."""
         with self._lock:
-            counts, total, moved = list(self._counts), self._sum, self._moves
-        reached, samples = 0, []
-        for bound, count in zip((*map(str, BOUNDS), "+Inf"), counts, strict=True):
-            reached += count
-            samples.append(({"le": bound}, float(reached)))
-        return [
-            Metric(
+            moved = self._moves
+            seconds = self._seconds.metric(
                 "waggle_vpods_schedule_seconds",
-                "histogram",
                 "Seconds from a change of a vpod's wanted number until it has all its vreplicas.",
-                samples,
-                [({}, total)],
-            ),
+            )
+        return [
+            seconds,
             Metric(
                 "waggle_vpods_moves_total",
                 "counter",

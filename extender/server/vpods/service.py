@@ -20,6 +20,7 @@ from typing import Any
 from algorithm.model import Node
 from algorithm.placements import registry
 from algorithm.placements.policy import PolicyError
+from extender.conversions.vpod_sets import configured_sets, sources
 from extender.core.commands import CommandSet
 from extender.kube.client.api import ApiServer
 from extender.kube.client.bounds import MIB
@@ -29,18 +30,18 @@ from extender.kube.informers.reflection import nodes_read_by
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector, Timing
 from extender.kube.lease.elector import no_fence
 from extender.kube.writes.committer import Committer
+from extender.server.engine_metrics import informer_metrics, write_metrics
+from extender.server.informers import Informers
 from extender.server.leadership import Leadership
 from extender.server.terms import EngineTerms
 from extender.server.views import Metric, Readiness
 from extender.server.vpods import set_objects
-from extender.server.vpods.informers import Informers
-from extender.server.vpods.metrics import engine_metrics, informer_metrics, write_metrics
+from extender.server.vpods.metrics import engine_metrics
 from extender.server.vpods.notices import NoticeBoard, events
 from extender.server.vpods.readers import host_node
 from extender.server.vpods.runtime import VPodRuntime
 from extender.server.vpods.serving import ServedSets
 from extender.server.vpods.set_objects import SetStatusWritten
-from extender.server.vpods.sets import configured_sets, sources
 from extender.server.vpods.sources import SourceInformers
 from extender.settings import Settings
 from extender.vpods.engine import VPodEngine
@@ -283,8 +284,8 @@ class VPodService:
         return [
             *engine_metrics(self.runtime),
             *self.sources.progress.metrics(),
-            *write_metrics(self._committer, KINDS),
-            *informer_metrics(self.informers),
+            *write_metrics("vpods", self._committer, KINDS),
+            *informer_metrics("vpods", self.informers, records="vpods and pods"),
             *own,
         ]
 

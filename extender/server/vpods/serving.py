@@ -13,21 +13,20 @@ server refuses, or fails, to list vpods of any kind, nothing is decided: unknown
 
 from __future__ import annotations
 
-import http
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from algorithm.model import Node
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector
+from extender.server.informers import Informers, is_undefined
 from extender.server.vpods.hosts import HostInformers
-from extender.server.vpods.informers import Informers
 from extender.server.vpods.runtime import VPodRuntime
 from extender.server.vpods.set_objects import SETS, SetObject, SetStatusWritten, WriteSetStatus
 from extender.server.vpods.set_status import SetNumbers, numbers
@@ -216,11 +215,6 @@ class ServedSets:
         term = self._runtime.term
         if term is not None and len(self.objects):
             self.objects.write_all(term, self._runtime.look(_numbers), self.hosts.trouble, now)
-
-
-def is_undefined(informer: Reflector[Any]) -> bool:
-    """Whether the API server says that there is no such resource: then it has no objects."""
-    return not informer.synced.is_set() and informer.refused_status == http.HTTPStatus.NOT_FOUND
 
 
 def _numbers(engine: VPodEngine, _now: float) -> Mapping[ObjectKey, SetNumbers]:

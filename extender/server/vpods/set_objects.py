@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
+from extender.conversions.vpod_sets import custom_set
 from extender.core.commands import CommandKind
 from extender.core.outcomes import Outcome
 from extender.core.requests import Request, collection_path, object_path, patch_request
 from extender.kube.informers.reflector import Resource
 from extender.resources import GROUP, VERSION, VPodSet, VPodSetSpec, VPodSetStatus
 from extender.server import custom_objects
-from extender.server.vpods.sets import custom_set
 from extender.vpods.records import ObjectKey, SetSettings
 
 

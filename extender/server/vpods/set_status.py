@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from extender.resources import VPodSetStatus
+from extender.server import status_writes
 from extender.server.conditions import conditions
 from extender.server.vpods.set_objects import SetObject
 from extender.server.vpods.verdicts import Verdict
@@ -85,15 +86,4 @@ def _misconfigured(verdict: Verdict) -> tuple[str, str, str]:
 
 def is_news(shown: VPodSetStatus, status: Mapping[str, Any], *, is_settled: bool) -> bool:
     """Whether the status is worth a write. `is_settled`: exact numbers are due."""
-    if shown.observed_generation != status["observedGeneration"]:
-        return True
-    if [each.model_dump(by_alias=True) for each in shown.conditions] != status["conditions"]:
-        return True
-    pairs = [(getattr(shown, name), status[name]) for name in _NUMBERS]
-    return any(before != after if is_settled else _is_much(before, after) for before, after in pairs)
-
-
-def _is_much(before: int, after: int) -> bool:
-    if (before == 0) != (after == 0):
-        return True
-    return before != after and abs(after - before) >= _SHARE * before
+    return status_writes.is_news(shown, status, _NUMBERS, share=_SHARE, is_settled=is_settled)

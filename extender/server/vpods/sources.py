@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from extender.kube.informers.reflector import Change, ChangeKind, Reflector
-from extender.server.vpods.informers import Informers
+from extender.server.informers import Informers
 from extender.server.vpods.path_check import PathCheck
 from extender.server.vpods.progress import Progress
 from extender.server.vpods.readers import Seen, vpods_of

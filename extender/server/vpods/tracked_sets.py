@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from extender.core.freshness import older
-from extender.core.outcomes import OutcomeKind
 from extender.server.conditions import moment
+from extender.server.status_writes import StatusWrite, StatusWrites
 from extender.server.vpods.set_objects import SetObject, SetStatusWritten, WriteSetStatus
 from extender.server.vpods.set_status import PAUSE, SETTLED, SetNumbers, is_news, set_status
 from extender.server.vpods.verdicts import Verdict, judge
@@ -23,8 +23,6 @@ from extender.vpods.records import ObjectKey, SetSettings
 
 log = structlog.get_logger(__name__)
 
-#: Seconds until a failed write of a status is retried: the first value, doubled each time up to the second.
-_FIRST_PAUSE, _LONGEST_PAUSE = 3.0, 60.0
 #: Writes of statuses in flight: placements, which share the queue of writes, must not wait behind those of 1000 sets.
 _MOST_WRITES = 16
 
@@ -33,10 +31,7 @@ _MOST_WRITES = 16
 class _Tracked:
     obj: SetObject
     verdict: Verdict = field(default_factory=lambda: Verdict(None, "New"))
-    written_at: float = float("-inf")
-    writing: int | None = None
-    failures: int = 0
-    not_before: float = 0.0
+    status: StatusWrite = field(default_factory=StatusWrite)
 
 
 class SetObjects:
@@ -54,13 +49,11 @@ class SetObjects:
         self._policy_fault = policy_fault
         self._send = send
         self._epoch = time.time() - clock()
-        self._tokens = itertools.count(1)
         self._tracked: dict[str, _Tracked] = {}
-        self._writing: dict[int, _Tracked] = {}
+        self._writes = StatusWrites("VPodSet", itertools.count(1), pause=PAUSE, settled=SETTLED, most=_MOST_WRITES)
         self._uids: dict[ObjectKey, str] = {}
         #: Whether `sets` may return another result than before.
         self.is_stale = True
-        self._trouble = ""
 
     def __len__(self) -> int:
         return len(self._tracked)
@@ -117,8 +110,7 @@ class SetObjects:
         """Write the statuses that have changed enough. `found`: the numbers of the sets that the engine serves;
         `trouble` returns why nothing is known of a namespace."""
         for tracked in self._tracked.values():
-            due = max(tracked.not_before, tracked.written_at + PAUSE)
-            if tracked.writing is None and now >= due and len(self._writing) < _MOST_WRITES:
+            if self._writes.may_begin(tracked.status, now):
                 self._write(tracked, term, found.get(tracked.obj.key), trouble, now)
 
     def _write(
@@ -128,31 +120,13 @@ class SetObjects:
         numbers = found if tracked.verdict.settings is not None else None
         why = trouble(obj.key.namespace) if numbers is None else ""
         status = set_status(obj, tracked.verdict, numbers, trouble=why, now=moment(now + self._epoch))
-        if not is_news(obj.status, status, is_settled=now >= tracked.written_at + SETTLED):
+        if not is_news(obj.status, status, is_settled=self._writes.is_settled(tracked.status, now)):
             return
-        tracked.written_at = now
-        tracked.writing = next(self._tokens)
-        self._writing[tracked.writing] = tracked
-        self._send(WriteSetStatus(token=tracked.writing, key=obj.key, uid=obj.uid, status=status, term=term))
+        token = self._writes.begin(tracked.status, now)
+        self._send(WriteSetStatus(token=token, key=obj.key, uid=obj.uid, status=status, term=term))
 
     def written(self, report: SetStatusWritten, now: float) -> None:
         """Handle the report of a write."""
-        tracked = self._writing.pop(report.token, None)
-        if tracked is None:
-            return
-        tracked.writing = None
-        outcome = report.outcome
-        if outcome.kind is OutcomeKind.DONE:
-            tracked.failures = 0
-            if report.obj is not None and report.obj.uid in self._tracked:
-                self.seen(report.obj)
-            if self._trouble:
-                self._trouble = ""
-                log.info("the status of VPodSets can be written again")
-            return
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tracked.failures, 10))
-        tracked.failures += 1
-        tracked.not_before = now + max(outcome.retry_after, pause)
-        if outcome.kind not in (OutcomeKind.GONE, OutcomeKind.STALE) and not self._trouble:
-            self._trouble = outcome.detail or str(outcome.kind)
-            log.warning("writing the status of a VPodSet failed; Waggle retries", error=self._trouble)
+        is_done = self._writes.ended(report.token, report.outcome, now)
+        if is_done and report.obj is not None and report.obj.uid in self._tracked:
+            self.seen(report.obj)

@@ -8,6 +8,8 @@ from pathlib import Path
 from algorithm.gauges import Gauge, Sample
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.claims.service import ClaimService
+from extender.server.ordering.service import OrderingService
+from extender.server.plans.service import PlanService
 from extender.server.runtime import Runtime
 from extender.server.service import Service
 from extender.server.vpods.service import VPodService
@@ -27,14 +29,18 @@ def served_by(algorithm: str) -> dict[str, str]:
     service = Service(settings := Settings(cluster=cluster, leader_election=election, algorithm=chosen))
     claims = ClaimService(settings, service.api, nodes=service.nodes)
     vpods = VPodService(settings, service.api, nodes=service.nodes)
+    ordering = OrderingService(settings, service.api)
+    plans = PlanService(settings, service.runtime, service.api, dict)
     try:
-        metrics = Metrics(service.runtime, *SOURCES, claims.metrics, vpods.metrics)
+        metrics = Metrics(service.runtime, *SOURCES, claims.metrics, vpods.metrics, ordering.metrics, plans.metrics)
         return {
             family.name + ("_total" if family.type == "counter" else ""): family.type
             for family in metrics.registry.collect()
             if family.name.startswith("waggle")
         }
     finally:
+        plans.stop()
+        ordering.stop()
         vpods.stop()
         claims.stop()
         service.stop()

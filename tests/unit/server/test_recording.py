@@ -13,9 +13,10 @@ import pytest
 
 from algorithm.hived.formats.plainyaml import load
 from algorithm.packing.gangs import MOST_MEMBERS
+from algorithm.reasons import Code, reason
 from extender.core.outcomes import OutcomeKind
 from extender.scheduling.commands import PodRead, WriteBinding
-from extender.scheduling.events import PodGone, Synced
+from extender.scheduling.events import DependenciesChanged, DependenciesForgotten, PodGone, Synced
 from extender.scheduling.policy import Limits, Policy
 from extender.scheduling.state.preemption_record import LONGEST_RECORD
 from extender.server import recording
@@ -49,6 +50,8 @@ def a_busy_day(engine: EngineHarness) -> None:
     engine.filter(q, "b")
     engine.tick(61)
     engine.handle(PodRead(99, heart_outcome(), None))
+    engine.handle(DependenciesChanged("uid-q", reason(Code.WAITS_FOR_DEPENDENCY, dependencies="p")))
+    engine.handle(DependenciesForgotten("uid-q"))
 
 
 def heart_outcome():
@@ -73,7 +76,7 @@ def test_a_recorded_log_replays_to_byte_identical_instructions(tmp_path: Path) -
 
 def test_every_kind_of_event_survives_the_log() -> None:
     seen = set(recording._EVENTS)
-    assert len(seen) == 18
+    assert len(seen) == 20
     line = recording.encode_step(recording.Step(1.0, Synced()))
     header = b'{"waggle":1,"algorithm":"packing","settings":{},"policy":{}}\n'
     _, steps = recording.read(io.BytesIO(header + line))

@@ -13,28 +13,22 @@ from extender.claims.engine import ClaimEngine
 from extender.claims.records import Pool, PoolKey
 from extender.claims.views import PoolSnapshot
 from extender.core.freshness import older
-from extender.core.outcomes import OutcomeKind
 from extender.resources import PoolSpec
 from extender.server.claims.objects.pools import PAUSE, SETTLED, Verdict, is_news, judge, pool_status
 from extender.server.claims.objects.records import PoolObject
 from extender.server.claims.objects.writes import ObjectWritten, WritePoolStatus
 from extender.server.claims.runtime import ClaimRuntime
 from extender.server.conditions import moment
+from extender.server.status_writes import StatusWrite, StatusWrites
 
 log = structlog.get_logger(__name__)
-
-#: Seconds until a failed write of a status is retried: the first value, doubled each time up to the second.
-_FIRST_PAUSE, _LONGEST_PAUSE = 3.0, 60.0
 
 
 @dataclass(slots=True)
 class _Tracked:
     obj: PoolObject
     verdict: Verdict = field(default_factory=lambda: Verdict(None, "New"))
-    written_at: float = float("-inf")
-    writing: int | None = None
-    failures: int = 0
-    not_before: float = 0.0
+    status: StatusWrite = field(default_factory=StatusWrite)
     #: The version and the verdict of a Pool that is not served, whose status says so already.
     said: tuple[str, Verdict] | None = None
 
@@ -56,17 +50,15 @@ class PoolObjects:
         self._configured = configured
         self._has_score = has_score
         self._epoch = epoch
-        self._tokens = tokens
         self._send = send
         self._tracked: dict[str, _Tracked] = {}
-        self._writing: dict[int, _Tracked] = {}
+        self._writes = StatusWrites("Pool", tokens, pause=PAUSE, settled=SETTLED)
         #: The specifications of the served Pools, as of the last call of `pools`. Replaced, never changed in place.
         self.specs: dict[PoolKey, PoolSpec] = {}
         #: Whether a call of `pools` may return another result.
         self.is_stale = False
         #: The Pools that `pools` has not been asked about yet.
         self.new: set[PoolKey] = set()
-        self._trouble = ""
 
     # -- what there is --------------------------------------------------------------------------------------------
 
@@ -119,8 +111,7 @@ class PoolObjects:
     def write_all(self, now: float) -> None:
         """Write the statuses that have changed enough, of the Pools for which this server has rank 0."""
         for tracked in list(self._tracked.values()):
-            due = max(tracked.not_before, tracked.written_at + PAUSE)
-            if tracked.writing is None and now >= due:
+            if self._writes.may_begin(tracked.status, now):
                 self._write(tracked, now)
 
     def _write(self, tracked: _Tracked, now: float) -> None:
@@ -131,36 +122,18 @@ class PoolObjects:
         if not is_ours:
             return
         status = pool_status(obj, tracked.verdict, found, now=moment(now + self._epoch))
-        if not is_news(obj.status, status, is_settled=now >= tracked.written_at + SETTLED):
+        if not is_news(obj.status, status, is_settled=self._writes.is_settled(tracked.status, now)):
             if tracked.verdict.pool is None:
                 tracked.said = obj.resource_version, tracked.verdict
             return
-        tracked.written_at = now
-        tracked.writing = next(self._tokens)
-        self._writing[tracked.writing] = tracked
-        self._send(WritePoolStatus(token=tracked.writing, key=obj.key, uid=obj.uid, status=status))
+        token = self._writes.begin(tracked.status, now)
+        self._send(WritePoolStatus(token=token, key=obj.key, uid=obj.uid, status=status))
 
     def written(self, report: ObjectWritten, now: float) -> None:
         """Handle the report of a write."""
-        tracked = self._writing.pop(report.token, None)
-        if tracked is None:
-            return
-        tracked.writing = None
-        outcome = report.outcome
-        if outcome.kind is OutcomeKind.DONE:
-            tracked.failures = 0
-            if isinstance(report.obj, PoolObject) and report.obj.uid in self._tracked:
-                self.seen(report.obj)
-            if self._trouble:
-                self._trouble = ""
-                log.info("the status of Pools can be written again")
-            return
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tracked.failures, 10))
-        tracked.failures += 1
-        tracked.not_before = now + max(outcome.retry_after, pause)
-        if outcome.kind not in (OutcomeKind.GONE, OutcomeKind.STALE) and not self._trouble:
-            self._trouble = outcome.detail or str(outcome.kind)
-            log.warning("writing the status of a Pool failed; Waggle retries", error=self._trouble)
+        is_done = self._writes.ended(report.token, report.outcome, now)
+        if is_done and isinstance(report.obj, PoolObject) and report.obj.uid in self._tracked:
+            self.seen(report.obj)
 
 
 def _read(engine: ClaimEngine, now: float, *, uid: str, key: PoolKey) -> tuple[bool, PoolSnapshot | None]:

@@ -14,9 +14,10 @@ from typing import Any
 from extender import resources
 from extender.claims.records import Mode, Order, Pool, PoolKey
 from extender.claims.views import PoolSnapshot
+from extender.conversions.pools import custom_pool
 from extender.resources import PoolStatus
+from extender.server import status_writes
 from extender.server.claims.objects.records import PoolObject
-from extender.server.claims.pools import custom_pool
 from extender.server.conditions import conditions
 
 #: Pools that are served at once, those of the configuration included.
@@ -143,16 +144,11 @@ def _numbers(found: PoolSnapshot) -> dict[str, int]:
 
 def is_news(shown: PoolStatus, status: Mapping[str, Any], *, is_settled: bool) -> bool:
     """Whether the status is worth a write. `is_settled`: exact numbers are due."""
-    if shown.observed_generation != status["observedGeneration"] or shown.selector != status["selector"]:
+    if shown.selector != status["selector"]:
         return True
-    if [each.model_dump(by_alias=True) for each in shown.conditions] != status["conditions"]:
-        return True
-    numbers = [(getattr(shown, name), status[name]) for name in _NUMBERS]
-    return any(before != after if is_settled else is_worth_writing(before, after) for before, after in numbers)
+    return status_writes.is_news(shown, status, _NUMBERS, share=_SHARE, is_settled=is_settled)
 
 
 def is_worth_writing(before: int, after: int) -> bool:
     """Whether the change of a number is worth a write. `before` -1: it was never written."""
-    if before < 0 or (before == 0) != (after == 0):
-        return True
-    return before != after and abs(after - before) >= _SHARE * before
+    return status_writes.is_worth_writing(before, after, share=_SHARE)

@@ -38,7 +38,7 @@ def test_the_status_of_a_pool_that_is_not_served_is_looked_at_until_it_says_so()
     assert len(sent) == 1
     status = type(wrong.status).model_validate(sent[0].status)
     [tracked] = pools._tracked.values()
-    tracked.writing = None
+    tracked.status.in_flight = False
     pools.seen(replace(wrong, resource_version="2", status=status))
     pools.write_all(100.0)
     assert tracked.said == ("2", tracked.verdict)

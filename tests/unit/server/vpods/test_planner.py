@@ -9,7 +9,8 @@ from typing import TypeVar
 
 import pytest
 
-from extender.server.vpods.planner import PATIENCE, Planner, PlannerBusy
+from extender.server.cpu_share import PATIENCE, PlannerBusy
+from extender.server.vpods.planner import Planner
 from extender.vpods import views
 from extender.vpods.engine import VPodEngine
 from extender.vpods.planning import Changes, VPodChange
@@ -84,7 +85,7 @@ def test_a_caller_that_would_wait_for_too_long_is_refused() -> None:
 
 
 def test_one_answer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender.server.vpods.planner.PATIENCE", 0.01)
+    monkeypatch.setattr("extender.server.cpu_share.PATIENCE", 0.01)
     began, ends = Event(), Event()
     times = Times()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from extender.conversions.vpod_sets import configured_sets, sources
 from extender.core.field_paths import parse
-from extender.server.vpods.sets import configured_sets, sources
 from extender.vpod_settings import VPodSettings
 from extender.vpods.records import VPOD_OBJECTS, ObjectKey, SetSettings, VPodSource
 
