@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI
@@ -21,6 +22,7 @@ from extender.web.pages.authorization import everybody, guard, may_get
 from extender.web.pages.diff import diff_routes
 from extender.web.pages.health import health_routes
 from extender.web.pages.inspect import inspect_routes, own_page_routes
+from extender.web.pages.ordering import held_explanation, ordering_routes
 from extender.web.pages.scrape import scrape_routes
 from extender.web.parts import Parts
 from extender.web.ui.routes import ui_routes
@@ -29,6 +31,8 @@ from extender.web.verbs.routes import verb_routes
 
 if TYPE_CHECKING:
     from extender.server.claims.service import ClaimService
+    from extender.server.ordering.service import OrderingService
+    from extender.server.plans.service import PlanService
     from extender.server.vpods.service import VPodService
 
 #: Threads that compute pages: each takes its share of the interpreter from the event loop.
@@ -56,18 +60,20 @@ def create_app(
     *,
     claims: ClaimService | None = None,
     vpods: VPodService | None = None,
+    plans: PlanService | None = None,
+    ordering: OrderingService | None = None,
     certificates: Certificates | None = None,
     reviewer: Reviewer | None = None,
     parts: Parts | None = None,
 ) -> FastAPI:
-    """Return the HTTP layer of `runtime`, `claims` and `vpods`, as far as they are served. With a comparer, the app
-    also has the page that compares the cache with the API server.
+    """Return the HTTP layer of `runtime`, `claims`, `vpods`, `plans` and `ordering`, as far as they are served. With a
+    comparer, the app also has the page that compares the cache with the API server.
 
     `certificates` are those that the server presents: metrics and /readyz report their state. `reviewer` decides who
     may see pages; if the settings require a review and there is no reviewer, nobody may. `parts`: those that a server
     runs with already (lazy.py); then `certificates` are not read.
     """
-    parts = parts or Parts.of(runtime, settings.server, certificates, claims, vpods)
+    parts = parts or Parts.of(runtime, settings.server, certificates, claims, vpods, plans, ordering)
     app = _App(parts)
     pages = Pool("pages", _PAGE_THREADS)
     app.include_router(verb_routes(parts.verbs))
@@ -77,11 +83,17 @@ def create_app(
     guards = [] if is_open else [Depends(guard(reviewer))]
     may_list = everybody if is_open else may_get(reviewer, "/v1/inspect/pods")
     if runtime is not None:
-        app.include_router(inspect_routes(runtime, pages, may_list=may_list), dependencies=guards)
+        held = {} if ordering is None else {"held": partial(held_explanation, ordering.views)}
+        app.include_router(inspect_routes(runtime, pages, may_list=may_list, **held), dependencies=guards)
         if comparer is not None:
             app.include_router(diff_routes(comparer), dependencies=guards)
     algorithm = settings.algorithm.name if runtime is not None else ""
-    app.include_router(ui_routes(runtime, algorithm, pages, claims, vpods), dependencies=guards)
+    app.include_router(
+        ui_routes(runtime, algorithm, pages, claims, vpods, plans=plans is not None), dependencies=guards
+    )
+    if ordering is not None:
+        explains = runtime is None
+        app.include_router(ordering_routes(ordering.views, pages, explains=explains), dependencies=guards)
     if claims is not None:
         from extender.web.claims.callers import Callers  # noqa: PLC0415 - others start without it
         from extender.web.claims.handlers import ClaimHandlers  # noqa: PLC0415
@@ -103,6 +115,13 @@ def create_app(
 
         lookers = VPodCallers(reviewer, reviews=not is_open)
         app.include_router(vpod_routes(VPodHandlers(vpods, lookers, parts.budgets.bodies)))
+    if plans is not None:
+        from extender.web.plans.callers import PlanCallers  # noqa: PLC0415 - others start without it
+        from extender.web.plans.handlers import PlanHandlers  # noqa: PLC0415
+        from extender.web.plans.routes import plan_routes  # noqa: PLC0415
+
+        planners = PlanCallers(reviewer, reviews=not is_open)
+        app.include_router(plan_routes(PlanHandlers(plans, planners, parts.budgets.bodies)))
     if runtime is not None:  # after all others: the algorithm's own pages may have any path
         app.include_router(own_page_routes(runtime, pages), dependencies=guards)
     _add_index(app, algorithm, _ABOUT if algorithm else _ABOUT_CLAIMS if claims is not None else _ABOUT_VPODS)

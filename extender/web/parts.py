@@ -17,6 +17,8 @@ from extender.web.verbs.handler import Verbs
 
 if TYPE_CHECKING:
     from extender.server.claims.service import ClaimService
+    from extender.server.ordering.service import OrderingService
+    from extender.server.plans.service import PlanService
     from extender.server.vpods.service import VPodService
 
 
@@ -39,24 +41,29 @@ class Parts(NamedTuple):
         certificates: Certificates | None = None,
         claims: ClaimService | None = None,
         vpods: VPodService | None = None,
+        plans: PlanService | None = None,
+        ordering: OrderingService | None = None,
     ) -> Self:
         """New parts. `certificates` are those that the server presents: metrics and /readyz report their state.
 
-        `runtime` None: no verbs are served, but only claims, vpods or both.
+        `runtime` None: no verbs are served, but only claims, vpods or start-up ordering.
         """
-        served: Served | None = runtime or claims or vpods
+        served: Served | None = runtime or claims or vpods or ordering
         assert served is not None
         shown = certificates or Certificates(None)
         refusals = Refusals()
         max_body = settings.max_body_mib << 20
         budgets = Budgets.for_bodies_of(max_body)
         sources = (shown.metrics, refusals.metrics, budgets.metrics)
-        others: dict[str, ClaimService | VPodService] = {}
+        others: dict[str, ClaimService | VPodService | OrderingService] = {}
         if claims is not None:
             others["claims"] = claims
         if vpods is not None:
             others["vpods"] = vpods
-        metrics = Metrics(runtime, *sources, *(each.metrics for each in others.values()))
+        if ordering is not None:
+            others["ordering"] = ordering
+        measured = [*others.values(), *([] if plans is None else [plans])]
+        metrics = Metrics(runtime, *sources, *(each.metrics for each in measured))
         verbs = Verbs(runtime, metrics, max_body=max_body, bodies=budgets.bodies)
         probes = Probes(served, shown.readiness_warning, others=others, hang=settings.hang_seconds)
         return cls(verbs, probes, metrics, budgets, refusals, Turnstile(), shown)

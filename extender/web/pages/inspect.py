@@ -162,10 +162,20 @@ class _CacheFilters(_Filters):
     label_selector: str = Field("", alias="labelSelector", description="Only pods with such labels, as kubectl -l")
 
 
+def _knows_no_more(_namespace: str, _pod: str) -> ExplanationBody | None:
+    """Start-up ordering is not served."""
+    return None
+
+
 def inspect_routes(
-    runtime: Runtime, pool: Pool, *, may_list: Callable[[Request], Awaitable[bool]] = everybody
+    runtime: Runtime,
+    pool: Pool,
+    *,
+    may_list: Callable[[Request], Awaitable[bool]] = everybody,
+    held: Callable[[str, str], ExplanationBody | None] = _knows_no_more,
 ) -> APIRouter:
-    """`may_list` says whether a caller may know which pods there are."""
+    """`may_list` says whether a caller may know which pods there are. `held` returns why a pod is held back that has a
+    scheduling gate: kube-scheduler does not ask about it."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
 
     @router.get("/v1/inspect/pods", summary="Pods: state, node, reason", response_model=PodListBody)
@@ -215,7 +225,8 @@ def inspect_routes(
     @pool.page
     def explanation(namespace: str, pod: str) -> Response | None:
         found = runtime.model.explain(namespace, pod)
-        return None if found is None else _json(_explanation(found))
+        body = held(namespace, pod) if found is None else explanation_body(found)
+        return None if body is None else _json(body)
 
     @pool.page
     def similar_pods(namespace: str, pod: str) -> list[str]:
@@ -335,7 +346,8 @@ def _algorithm(state: Mapping[str, Any], faults: FaultsView) -> dict[str, Any]:
     }
 
 
-def _explanation(found: Explanation) -> ExplanationBody:
+def explanation_body(found: Explanation) -> ExplanationBody:
+    """Return the page that explains one pod."""
     return ExplanationBody(
         summary=found.pod.summary,
         pod=_pod(found.pod),

@@ -1,5 +1,6 @@
 """OpenAPI models of the verbs: they document the bodies and are never used to read or write one.
 
+`described` documents a body that another handler reads itself.
 Names and meaning are those of k8s.io/kube-scheduler/extender/v1.
 """
 
@@ -121,3 +122,20 @@ def documented(verb: str, prefix: str) -> dict[str, Any]:
         "responses": responses,
         "openapi_extra": {"requestBody": {"required": True, "content": {JSON: {"schema": _schema(asked)}}}},
     }
+
+
+def described(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the body of a call for /openapi.json: the handlers read it themselves, so FastAPI does not know it."""
+    whole = model.model_json_schema()
+    return {"requestBody": {"content": {JSON: {"schema": _inlined(whole, whole.pop("$defs", {}))}}}}
+
+
+def _inlined(schema: Any, parts: dict[str, Any]) -> Any:
+    """The schema with its parts in their places: a reference to $defs leads nowhere in the whole document."""
+    if isinstance(schema, list):
+        return [_inlined(each, parts) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = dict(schema)
+    part = parts[schema.pop("$ref").rpartition("/")[2]] if "$ref" in schema else {}
+    return {name: _inlined(value, parts) for name, value in (part | schema).items()}

@@ -141,12 +141,14 @@ def ui_routes(
     pool: Pool,
     claims: ClaimService | None = None,
     vpods: VPodService | None = None,
+    *,
+    plans: bool = False,
 ) -> APIRouter:
     """The routes. `algorithm` is its configured name. The map is computed in `pool`. Without a runtime the page shows
-    the pools of `claims`, the sets of `vpods`, and nothing else."""
+    the pools of `claims`, the sets of `vpods`, and nothing else. `plans`: this server makes plans."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
     served = _files()
-    increments = Increments(_Reader(runtime, algorithm, claims, vpods).pieces)
+    increments = Increments(_Reader(runtime, algorithm, claims, vpods, plans=plans).pieces)
 
     @router.get("/ui", summary="The cluster, or its pools, as a picture, for a browser", response_class=Response)
     async def page(request: Request) -> Response:
@@ -200,8 +202,15 @@ class _Reader:
     waiting pods, the pools of claims, and the sets of vpods."""
 
     def __init__(
-        self, runtime: Runtime | None, algorithm: str, claims: ClaimService | None, vpods: VPodService | None
+        self,
+        runtime: Runtime | None,
+        algorithm: str,
+        claims: ClaimService | None,
+        vpods: VPodService | None,
+        *,
+        plans: bool,
     ) -> None:
+        self._plans = plans
         self._runtime, self._algorithm, self._claims, self._vpods = runtime, algorithm, claims, vpods
         self._nodes = NodePieces()
         self._has_cells = True
@@ -211,7 +220,7 @@ class _Reader:
             return [*self._cluster(self._runtime), *self._others()]
         served = self._claims or self._vpods
         assert served is not None
-        return [_head("", served.readiness(), 0.0), *self._others()]
+        return [_head("", served.readiness(), 0.0, plans=False), *self._others()]
 
     def _others(self) -> list[bytes]:
         pieces: list[bytes] = []
@@ -228,7 +237,7 @@ class _Reader:
     def _cluster(self, runtime: Runtime) -> list[bytes]:
         model = runtime.model
         return [
-            _head(self._algorithm, runtime.readiness(), model.api_silence()),
+            _head(self._algorithm, runtime.readiness(), model.api_silence(), plans=self._plans),
             history_piece(model.usage.samples()),
             preemptions_piece(model.preemptions(), time.time()),
             *self._hardware(runtime),
@@ -244,9 +253,15 @@ class _Reader:
         return self._nodes.of(runtime.model.cache_snapshot())
 
 
-def _head(algorithm: str, found: Readiness, silent: float) -> bytes:
+def _head(algorithm: str, found: Readiness, silent: float, *, plans: bool) -> bytes:
     """`algorithm` is "" where there is none: then there is no cluster to show, but only pools and sets of vpods."""
-    head = {"algorithm": algorithm, "ready": found.ready, "detail": found.detail, "silent": int(silent)}
+    head = {
+        "algorithm": algorithm,
+        "ready": found.ready,
+        "detail": found.detail,
+        "silent": int(silent),
+        "plans": plans,
+    }
     return msgspec.json.encode(head)
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from algorithm.reasons import Code, FixedReasons, Reason, reason
 from extender.scheduling.events import BindAnswer, Candidate, FilterAnswer, PreemptAnswer
+from extender.scheduling.refused_nodes import refusal_texts
 from extender.web.verbs.extender_args import FilterArgs, PreemptRequest
 
 #: Stands for all nodes if a pod is refused although no node was offered: kube-scheduler shows a reason only with a
@@ -166,7 +167,7 @@ def _encode_refusal(answer: FilterAnswer, offer: FilterArgs) -> bytes:
     names, shared = list(offer.nodes) or [NOBODY], answer.reason or _NO_REASON
     if not answer.nodes:
         return _encode_alike(result, names, shared)
-    result.failed_nodes, result.failed_and_unresolvable_nodes = _texts(answer.nodes, names, shared)
+    result.failed_nodes, result.failed_and_unresolvable_nodes = refusal_texts(answer.nodes, names, shared)
     return _encode(result)
 
 
@@ -188,20 +189,6 @@ def _encode_alike(result: _FilterResult, names: list[str], why: Reason) -> bytes
         result.failed_and_unresolvable_nodes = by_node
     encoded = _encode(result)
     return encoded.replace(between, b'":%s,"' % text) if is_plain else encoded
-
-
-def _texts(
-    reasons: Mapping[str, Reason], names: Iterable[str], shared: Reason
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Map every refused name to its text: the nodes where preemption could help, and those where it could not."""
-    # Few reasons stand for many nodes: their texts are made once.
-    why_of = reasons.get
-    texts = {why: why.text for why in {shared, *reasons.values()}}
-    by_node = {name: texts[why_of(name, shared)] for name in names}
-    if all(why.preemptible for why in texts):
-        return by_node, {}
-    failed = {name: text for name, text in by_node.items() if why_of(name, shared).preemptible}
-    return failed, {name: text for name, text in by_node.items() if name not in failed}
 
 
 # -- the other verbs ------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ None of them changes anything. Answers are computed in threads of their own.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,8 +19,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from algorithm.suggest import near
+from extender.server.cpu_share import PlannerBusy
 from extender.server.views import Readiness
-from extender.server.vpods.planner import Looked, Planner, PlannerBusy
+from extender.server.vpods.planner import Looked, Planner
 from extender.vpods import views
 from extender.vpods.copies import SetCopy, copy_sets
 from extender.vpods.planning import ChangeError, Changes, VPodChange
@@ -232,20 +233,3 @@ def _busy(busy: PlannerBusy) -> BadRequest:
 
 def _json(body: BaseModel) -> Response:
     return Response(body.model_dump_json(), 200, media_type=JSON)
-
-
-def described(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the body of a call for /openapi.json: the handlers read it themselves, so FastAPI does not know it."""
-    whole = model.model_json_schema()
-    return {"requestBody": {"content": {JSON: {"schema": _inlined(whole, whole.pop("$defs", {}))}}}}
-
-
-def _inlined(schema: Any, parts: dict[str, Any]) -> Any:
-    """The schema with its parts in their places: a reference to $defs leads nowhere in the whole document."""
-    if isinstance(schema, list):
-        return [_inlined(each, parts) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    schema = dict(schema)
-    part = parts[schema.pop("$ref").rpartition("/")[2]] if "$ref" in schema else {}
-    return {name: _inlined(value, parts) for name, value in (part | schema).items()}

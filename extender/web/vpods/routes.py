@@ -9,9 +9,10 @@ from starlette.responses import Response
 
 from extender.web.error_answers import ErrorBody
 from extender.web.errors import code_of
+from extender.web.pages.schemas import described
 from extender.web.vpods.answers import ExplanationBody, PlanBody
 from extender.web.vpods.bodies import ExplainRequest, PlanRequest, SetDetailBody, SetListBody
-from extender.web.vpods.handlers import Asked, Page, VPodHandlers, Which, described
+from extender.web.vpods.handlers import Asked, Page, VPodHandlers, Which
 
 _TEXTS = {
     400: "a field or a parameter that cannot be served; `field` names it",

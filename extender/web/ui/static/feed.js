@@ -11,8 +11,15 @@ export function address(path) {
   return new URL("../" + path, import.meta.url);
 }
 
-export async function ask(path) {
-  const answer = await fetch(address(path), { signal: AbortSignal.timeout(PATIENCE), headers: { Accept: "application/json" } });
+export const ask = (path) => answered(path, {}, PATIENCE);
+
+export function post(path, body, patience) {
+  return answered(path, { method: "POST", body: JSON.stringify(body) }, patience);
+}
+
+async function answered(path, how, patience) {
+  const headers = { Accept: "application/json", ...(how.body && { "Content-Type": "application/json" }) };
+  const answer = await fetch(address(path), { ...how, signal: AbortSignal.timeout(patience), headers });
   const type = answer.headers.get("content-type") || "";
   const body = type.startsWith("application/json") ? await answer.json() : {};
   if (!answer.ok) {

@@ -13,6 +13,7 @@ import { HardwareMap } from "./map.js";
 import { Overview } from "./overview.js";
 import { OwnerList } from "./owners.js";
 import { MODES, NODE_MODES, Paint, css } from "./paint.js";
+import { Plans } from "./plan.js";
 import { Pools } from "./pools.js";
 import { Preemptions } from "./preemptions.js";
 import { Search } from "./search.js";
@@ -24,7 +25,7 @@ import { VPods } from "./vpods.js";
 import { WaitingList } from "./waiting.js";
 import { World, addressOf, machineOf } from "./world.js";
 
-const VIEWS = ["map", "groups", "pods", "preemptions", "pools", "vpods"];
+const VIEWS = ["map", "groups", "pods", "preemptions", "plan", "pools", "vpods"];
 const LISTS = ["tenants", "owners", "waiting"];
 const TENANT = "Virtual cluster";
 
@@ -45,6 +46,7 @@ const owners = new OwnerList({ world, paint, onFocus: focusOn });
 const overview = new Overview(world);
 const tables = [podTable(byId("view-pods"), TENANT), groupTable(byId("view-groups"), world, TENANT)];
 const preemptions = new Preemptions(world);
+new Plans();
 const pools = new Pools(world);
 const vpods = new VPods(world, paint);
 const detail = new Detail({ world, onGroup: (group) => set({ view: "", pod: "", group, cell: "" }, true) });
@@ -126,13 +128,14 @@ function apply() {
 }
 
 // A server that serves claims or vpods only has no cluster to show; one without claims has no pools, one without vpods
-// no sets.
+// no sets, and not each makes plans.
 function viewsThere() {
   const isAlone = looks > 0 || feed.pieces.length ? !world.algorithm : false;
   byId("search").hidden = isAlone;
   const others = ["pools", "vpods"].filter((view) => (view === "pools" ? world.poolTotals : world.vpodTotals));
   if (isAlone) return others.length ? others : ["pools"];
-  return [...VIEWS.filter((view) => view !== "pools" && view !== "vpods"), ...others];
+  const cluster = VIEWS.filter((view) => !["plan", "pools", "vpods"].includes(view));
+  return [...cluster, ...(world.plans ? ["plan"] : []), ...others];
 }
 
 const looksAtSomething = () => world.forests.length > 0 && map.w > 0;

@@ -160,6 +160,7 @@ def test_first_comes_what_this_is(client: Client, runtime: FixedRuntime):
         "ready": False,
         "detail": "nodes have not been listed yet",
         "silent": 0,
+        "plans": False,
     }
 
 
