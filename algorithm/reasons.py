@@ -61,7 +61,15 @@ class Code(StrEnum):
     POD_TOO_LARGE = "PodTooLarge", "pod is larger than is accepted: {detail}"
     OTHER = "Other", "{detail}"
 
+    # Reasons of start-up ordering.
+    WAITS_FOR_DEPENDENCY = "WaitsForDependency", "waits for {dependencies}"
+    DEPENDENCY_NOT_FOUND = "DependencyNotFound", "waits for {dependencies}, which does not exist"
+    DEPENDENCY_FAILED = "DependencyFailed", "waits for {dependencies}, which cannot be reached any more: {detail}"
+    DEPENDENCY_CYCLE = "DependencyCycle", "dependencies form a cycle: {path}"
+    DEPENDENCY_INVALID = "DependencyInvalid", "dependencies are declared wrongly: {detail}"
+
     # Reasons of the extender itself.
+    UNSCHEDULABLE = "Unschedulable", "kube-scheduler's own filters leave no node: {detail}"
     PLACED_ELSEWHERE = "PlacedElsewhere", "pod is already proposed for {node}"
     BIND_IN_FLIGHT = "BindInFlight", "pod is being bound to {node}"
     ALREADY_BOUND = "AlreadyBound", "pod is already bound to {node}"
@@ -82,6 +90,9 @@ class Code(StrEnum):
     PREEMPTION_NOT_RECORDED = "PreemptionNotRecorded", "preemption could not be recorded on the pods: {detail}"
     PREEMPTION_FAILED = "PreemptionFailed", "preemption was given up: {detail}"
     PREEMPTED = "Preempted", "evicted to make room for {preemptor}"
+    NODE_DRAINED = "NodeDrained", "evicted because node {node} is drained"
+    NODE_REMOVED = "NodeRemoved", "evicted because node {node} is deleted"
+    DELETED = "Deleted", "deleted with {target}"
     RECONFIGURED = "Reconfigured", "proposed under an earlier configuration, and has to be asked about again"
     NODE_DELETED = "NodeDeleted", "proposed node {node} was deleted"
     BIND_LOST = "BindLost", "pod was bound to {node} by somebody else"

@@ -8,7 +8,7 @@ them has changed: the same object is returned until then, and who has encoded it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -166,14 +166,19 @@ class Refusals:
         numbers = {why: n for why, n in times.items() if n}
         return known._replace(by_node=FixedReasons(by_node), times=numbers, version=table.version)
 
-    def kinds(self, demand: Demand, names: Sequence[str], changed: Mapping[str, Mapping[str, int]]) -> set[Reason]:
+    def kinds(self, demand: Demand, offered: SuggestedNodes, changed: Mapping[str, Mapping[str, int]]) -> set[Reason]:
         """The different reasons among these nodes; `changed` has other free amounts for some of them."""
-        refused = self._refused.of(demand)
-        kinds = set(_count(map(refused.get, [name for name in names if name not in changed])))
-        for name in changed.keys() & set(names):
+        reasons = self.of(demand, offered)
+        others = changed.keys() & offered.as_set() if changed else ()
+        left = dict(reasons.times)
+        kinds = set()
+        for name in others:
+            known = reasons.by_node.get(name)
+            if known is not None:
+                left[known] -= 1
             room = self._cluster.known(name)
             kinds.add(refusal(room, demand, changed[name]) if room is not None else UNKNOWN)
-        return {why for why in kinds if why is not None}
+        return {why for why in kinds if why is not None} | {why for why, number in left.items() if number}
 
     def validate(self) -> None:
         """Compares what is remembered with a fresh look. Raises AssertionError."""
