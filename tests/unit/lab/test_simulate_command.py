@@ -1,0 +1,53 @@
+"""`waggle simulate`, as users call it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from extender.cli import app
+
+NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{n},64000,65536,4,A\n" for n in range(4))
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n" + "".join(
+    f"p{n},2000,64,1,{(300, 500, 1000)[n % 3]}\n" for n in range(12)
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "pods.csv").write_text(PODS)
+    return ["--nodes", str(tmp_path / "nodes.csv"), "--pods", str(tmp_path / "pods.csv")]
+
+
+def test_a_result_is_written_as_json_and_told(files: list[str], tmp_path: Path) -> None:
+    options = ["--trace", "openb", "--algorithm", "fgd", "--policy", "bestfit", "--seed", "43"]
+    done = CliRunner().invoke(app, ["simulate", *options, *files, "--json", str(tmp_path / "out.json")])
+    assert done.exit_code == 0, done.output
+    assert "on 16 GPUs" in done.output
+    result = json.loads((tmp_path / "out.json").read_text())
+    assert result["policy"] == "bestfit"
+    assert result["total_gpus"] == 16
+    assert len(result["gpu_allocation_percent"]) == 131
+    assert result["gpu_allocation_percent_at_100"] == result["gpu_allocation_percent"][100]
+
+
+def test_json_may_go_to_standard_output(files: list[str]) -> None:
+    done = CliRunner().invoke(app, ["simulate", *files, "--json", "-"])
+    assert json.loads(done.stdout)["algorithm"] == "fgd"
+
+
+def test_a_broken_trace_is_named(files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "pods.csv").write_text(PODS + "p0,1,2,3,1000\n")
+    done = CliRunner().invoke(app, ["simulate", *files])
+    assert done.exit_code == 2
+    assert f"{tmp_path / 'pods.csv'}, line 14: name: p0 stands here twice" in done.stderr.replace("\n", "")
+
+
+def test_a_missing_file_is_named(files: list[str]) -> None:
+    done = CliRunner().invoke(app, ["simulate", "--nodes", "/none.csv", *files[2:]])
+    assert done.exit_code == 2
+    assert "/none.csv: No such file or directory" in done.stderr
