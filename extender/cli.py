@@ -16,7 +16,10 @@ from extender import DISTRIBUTION
 from extender.operate.commands import add_commands
 from extender.operate.help import App
 from extender.operate.output import remark, say
+from extender.operate.plan_commands import add_plan_commands
 from extender.operate.refusal import refuse
+from extender.operate.simulate_commands import add_simulate_command
+from extender.operate.snapshot_command import add_snapshot_command
 from extender.settings import Settings, SettingsError, algorithm_settings, load
 
 if TYPE_CHECKING:
@@ -49,6 +52,14 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     waggle certs                                     for mutual TLS
     waggle hived init                                HiveD's cells, from nodes
     waggle hived diff OLD NEW --cluster              what a change would do
+
+**See what would happen** before you apply something (docs/plan.md):
+
+    waggle plan -f jobs.yaml                         what runs, waits, is evicted
+    waggle plan --drain NODE                         what a change would do
+    waggle plan -f jobs.yaml --out plan.json         keep it, and
+    waggle apply plan.json                           create what was planned
+    waggle snapshot > s.json.gz                      the cluster, to plan elsewhere
 
 **Look into it** while it runs:
 
@@ -148,6 +159,8 @@ def serve(
             service.comparer if service else None,
             claims=process.claims,
             vpods=process.vpods,
+            plans=process.plans,
+            ordering=process.ordering,
             reviewer=reviewer,
             parts=parts,
         )
@@ -179,7 +192,13 @@ def serve(
                 signal.signal(signal.SIGHUP, lambda *_: service.reconfiguration.request())
         reviewer = Reviewer(process.api)
         parts = Parts.of(
-            service.runtime if service else None, settings.server, certificates, process.claims, process.vpods
+            service.runtime if service else None,
+            settings.server,
+            certificates,
+            process.claims,
+            process.vpods,
+            process.plans,
+            process.ordering,
         )
         serve_http(
             LazyApp(parts, pages),
@@ -268,6 +287,8 @@ def _served(settings: Settings) -> str:
     if vpods.enabled:
         objects = " and of VPodSet objects" if vpods.custom_resources else ""
         parts.append(f"vpods of {len(vpods.sets)} configured set{'s'[: len(vpods.sets) != 1]}{objects}")
+    if settings.ordering.enabled:
+        parts.append("start-up ordering")
     return ", ".join(parts)
 
 
@@ -391,6 +412,9 @@ def cluster(
 
 
 add_commands(app)
+add_plan_commands(app)
+add_snapshot_command(app)
+add_simulate_command(app)
 
 
 def _settings(config: Path | None) -> Settings:

@@ -1,10 +1,12 @@
-"""The client library: claims of warm pods, from asyncio (`Waggle`) or from threads (`SyncWaggle`).
+"""The client library: claims of warm pods, and plans, from asyncio (`Waggle`) or from threads (`SyncWaggle`).
 
     async with Waggle("http://waggle:9096").pool("sandboxes", "python").claim(timeout=5) as pod:
         print(pod.name, pod.address)
 
     with SyncWaggle("http://waggle:9096").pool("sandboxes", "python").claim(timeout=5) as pod:
         ...
+
+    print(SyncWaggle("http://waggle:9096").plan(open("job.yaml").read()).total)
 
 A claim is renewed while the block runs and released when it ends, also by an exception. Promises:
 
@@ -27,7 +29,7 @@ from extender.client.errors import (
     WaggleError,
 )
 from extender.client.holding import Claim
-from extender.client.records import ClaimRecord, Pod, PoolStatus, TenantStatus
+from extender.client.records import ClaimRecord, Plan, PlanRow, PlanTotal, Pod, PoolStatus, TenantStatus
 from extender.client.transport import Tls
 from extender.client.waggle import Pool, Waggle
 
@@ -39,6 +41,9 @@ __all__ = [
     "ClaimTimeoutError",
     "DeniedError",
     "NotFoundError",
+    "Plan",
+    "PlanRow",
+    "PlanTotal",
     "Pod",
     "Pool",
     "PoolStatus",

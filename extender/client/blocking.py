@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from extender.client.claimed import ClaimedPods
 from extender.client.errors import ClaimLostError
 from extender.client.holding import Claim
-from extender.client.records import ClaimRecord, PoolStatus
+from extender.client.records import ClaimRecord, Plan, PoolStatus
 from extender.client.transport import Tls
 from extender.client.waggle import LEASE, Pool, Waggle
 
@@ -110,6 +110,17 @@ class SyncWaggle:
     def release(self, claim: str) -> None:
         """Release a claim. It is no error if the claim has already ended. Raises WaggleError."""
         self.do(self._waggle.release(claim))
+
+    def plan(
+        self,
+        manifests: str = "",
+        *,
+        objects: Sequence[Mapping[str, object]] = (),
+        changes: Mapping[str, object] | None = None,
+        timeout: float = 90.0,
+    ) -> Plan:
+        """Return what would happen if these objects were created; see `Waggle.plan`. Raises WaggleError."""
+        return self.do(self._waggle.plan(manifests, objects=objects, changes=changes, timeout=timeout))
 
     def do(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine of the client, and return its result."""

@@ -82,6 +82,65 @@ class PoolList(msgspec.Struct, frozen=True):
     items: tuple[PoolStatus, ...]
 
 
+class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What would happen to one object. `sign`: + runs, ~ moves, - is evicted, ? waits, = stays. `node`: where it would
+    be, `before`: where it is. `code` and `text`: the one reason for which it waits or is evicted. `fix`: the smallest
+    change that would help, as a sentence."""
+
+    sign: str
+    kind: str
+    namespace: str
+    name: str
+    node: str = ""
+    before: str = ""
+    workload: str = ""
+    group: str = ""
+    tenant: str = ""
+    code: str = ""
+    text: str = ""
+    fix: str = ""
+    wave: int = 0
+
+
+class PlanTotal(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of rows by sign, of all of them, or of one group or tenant."""
+
+    name: str = ""
+    runs: int = 0
+    moves: int = 0
+    evicted: int = 0
+    waits: int = 0
+    stays: int = 0
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What would happen. `stopped`: the bound that ended it early, "" if it is complete. `warnings`: what it does not
+    consider."""
+
+    rows: tuple[PlanRow, ...] = ()
+    total: PlanTotal = PlanTotal()
+    groups: tuple[PlanTotal, ...] = ()
+    tenants: tuple[PlanTotal, ...] = ()
+    algorithm: str = ""
+    fingerprint: str = ""
+    waves: int = 0
+    critical_path: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    stopped: str = ""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing waits and nothing is evicted."""
+        return not (self.total.waits or self.total.evicted or self.stopped)
+
+
+class PlanAnswer(msgspec.Struct, frozen=True):
+    """The body of a plan."""
+
+    plan: Plan
+
+
 class ErrorRecord(msgspec.Struct, frozen=True):
     """The body of every error."""
 

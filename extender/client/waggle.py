@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import quote
 
 from extender.client.errors import ClaimLostError
 from extender.client.holding import OWN_KEY, Background, Claim
-from extender.client.records import ClaimRecord, PoolList, PoolStatus
+from extender.client.records import ClaimRecord, Plan, PlanAnswer, PoolList, PoolStatus
 from extender.client.requesting import claim_path, claims_path, release
 from extender.client.transport import Tls, Transport
 
@@ -78,6 +78,27 @@ class Waggle:
             problem = await release(self._transport, claim)
         if problem is not None:
             raise problem
+
+    async def plan(
+        self,
+        manifests: str = "",
+        *,
+        objects: Sequence[Mapping[str, object]] = (),
+        changes: Mapping[str, object] | None = None,
+        timeout: float = 90.0,
+    ) -> Plan:
+        """Return what would happen if these objects were created. Nothing is changed.
+
+        `manifests`: YAML or JSON, any number of documents. `objects`: the same as mappings. `changes`: further fields
+        of the body of POST /v1/plan: `drain`, `cordon`, `delete`, `add_nodes`, `node_shape`, `priorities`, `settings`,
+        `algorithm`, `namespace`, `seed`. `timeout`: seconds for the answer.
+
+        Raises WaggleError: BadRequestError if something cannot be read or the plan is too large, DeniedError without
+        the right to ask for plans, ServerUnavailableError if the server cannot make one now.
+        """
+        body = {"manifests": manifests, "objects": [dict(each) for each in objects], **(changes or {})}
+        async with self._transport:
+            return (await self._transport.ask(PlanAnswer, "POST", "/v1/plan", body=body, patience=timeout)).plan
 
 
 class Pool:

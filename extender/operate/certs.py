@@ -271,7 +271,14 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
 
 
 def replace_file(path: Path, content: bytes, *, mode: int) -> None:
-    """Writes a file in one step; nobody else can read what `mode` does not allow, at no time."""
+    """Writes a file in one step; nobody else can read what `mode` does not allow, at no time.
+
+    A device, a pipe or /dev/stdout is written to: to put a file in its place would break it for all.
+    """
+    if (path.exists() and not path.is_file()) or (path.is_symlink() and path.absolute().parent == Path("/dev")):
+        with path.open("wb") as sink:
+            sink.write(content)
+        return
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

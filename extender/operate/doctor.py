@@ -36,6 +36,7 @@ from extender.operate.scene_rules import SceneFinding
 from extender.operate.scheduler_config import MARKERS
 from extender.server.claims.score_plugins import configured_score
 from extender.server.leadership import own_namespace
+from extender.server.ordering.resources import APIS
 from extender.settings import ClusterSettings, Settings, SettingsError, algorithm_settings, load
 from extender.web.http.authorities import first, lifetime, not_signed_by
 from extender.web.http.certificates import Certificates
@@ -174,7 +175,9 @@ def needed_rights(settings: Settings) -> list[Right]:
             rights += lint_pools.rights_of_claims(namespace)
     if settings.vpods.enabled:
         rights += _rights_of_vpods(settings)
-    inspects = settings.extender.enabled or settings.vpods.enabled
+    if settings.ordering.enabled:
+        rights += _rights_of_ordering(settings)
+    inspects = settings.extender.enabled or settings.vpods.enabled or settings.ordering.enabled
     reviews = inspects and settings.server.inspect_authorization == "kubernetes"
     if reviews or (settings.claims.enabled and settings.claims.authorization == "kubernetes"):
         rights.append(Right("create", "tokenreviews", group="authentication.k8s.io"))
@@ -191,11 +194,28 @@ def _rights_of_vpods(settings: Settings) -> list[Right]:
     if not settings.claims.enabled:
         rights += [Right(verb, "nodes") for verb in ("list", "watch")]
     rights += [Right(verb, "events") for verb in ("create", "patch")]
-    if settings.leader_election.enabled:
-        lease, group = f"{settings.leader_election.name}-vpods", "coordination.k8s.io"
-        rights.append(Right("create", "leases", group=group, namespaced=True))
-        rights += [Right(verb, "leases", "", group, lease, True) for verb in ("get", "update")]
-    return rights
+    return rights + _rights_of_lease(settings, "-vpods")
+
+
+def _rights_of_ordering(settings: Settings) -> list[Right]:
+    apis = [api for kind in settings.ordering.kinds for api in APIS[kind]]
+    rights = [Right(verb, api.plural, group=api.group) for api in apis for verb in ("list", "watch")]
+    if settings.extender.enabled:
+        return rights
+    rights += [Right(verb, "pods") for verb in ("get", "list", "watch", "patch")]
+    rights += [Right(verb, "events") for verb in ("create", "patch")]
+    return rights + _rights_of_lease(settings, "-ordering")
+
+
+def _rights_of_lease(settings: Settings, suffix: str = "") -> list[Right]:
+    """The rights of an election, if there is one."""
+    if not settings.leader_election.enabled:
+        return []
+    lease, group = f"{settings.leader_election.name}{suffix}", "coordination.k8s.io"
+    return [
+        Right("create", "leases", group=group, namespaced=True),
+        *(Right(verb, "leases", "", group, lease, True) for verb in ("get", "update")),
+    ]
 
 
 def _rights_of_extender(settings: Settings) -> list[Right]:
@@ -204,11 +224,7 @@ def _rights_of_extender(settings: Settings) -> list[Right]:
     rights += [Right("create", "pods", "binding"), Right("create", "events"), Right("patch", "events")]
     if settings.preemption.mode != "kube-scheduler":
         rights.append(Right("create", "pods", "eviction"))
-    if settings.leader_election.enabled:
-        lease, group = settings.leader_election.name, "coordination.k8s.io"
-        rights.append(Right("create", "leases", group=group, namespaced=True))
-        rights += [Right(verb, "leases", "", group, lease, True) for verb in ("get", "update")]
-    return rights
+    return rights + _rights_of_lease(settings)
 
 
 def _rights(api: ApiServer, settings: Settings) -> Iterator[Check]:

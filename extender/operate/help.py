@@ -18,13 +18,16 @@ from typer.core import TyperCommand, TyperGroup
 _TABLE_COLUMNS = 140
 
 
-class _Command(TyperCommand):
+class HelpCommand(TyperCommand):
+    """A command whose help shows all options at any width."""
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         if shutil.get_terminal_size().columns >= _TABLE_COLUMNS:
             super().format_help(ctx, formatter)
             return
         plain = copy.copy(self)
-        plain.help = (self.help or "").replace("**", "")
+        # An indented paragraph is an example, whose lines stay as they are: for click that is one after a \b.
+        plain.help = (self.help or "").replace("**", "").replace("\n\n    ", "\n\n\b\n    ")
         super(TyperCommand, plain).format_help(ctx, formatter)
 
 
@@ -35,7 +38,7 @@ class App(typer.Typer):
         super().__init__(**{"rich_markup_mode": "markdown", "no_args_is_help": True, **settings})
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        return super().command(name, **{"cls": _Command, **settings})
+        return super().command(name, **{"cls": HelpCommand, **settings})
 
 
 def first_is(command: str) -> type[TyperGroup]:

@@ -1,4 +1,4 @@
-"""`waggle lint` of a KubeSchedulerConfiguration, `waggle lint pool` and `waggle lint vpods`.
+"""`waggle lint` of a KubeSchedulerConfiguration, `waggle lint pool`, `waggle lint vpods` and `waggle lint ordering`.
 
 Exit status: 0 nothing worse than a remark, 1 something to mend, 2 what was given cannot be used.
 """
@@ -29,11 +29,13 @@ ConfigOption = Annotated[
 def add_lint_commands(app: typer.Typer) -> None:
     """Make these commands of `app`."""
     linter = App(
-        cls=first_is("file"), help="Find the traps in kube-scheduler's configuration, in pools and in sets of vpods."
+        cls=first_is("file"),
+        help="Find the traps in kube-scheduler's configuration, in pools, sets of vpods and start-up ordering.",
     )
     linter.command("file")(lint)
     linter.command("pool")(lint_pool)
     linter.command("vpods")(lint_vpods)
+    linter.command("ordering")(lint_ordering)
     app.add_typer(linter, name="lint")
 
 
@@ -55,7 +57,8 @@ def lint(
     FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a remark, 1 something to mend, 2 FILE
     cannot be read.
 
-    `waggle lint pool` checks pools of warm pods, `waggle lint vpods` sets of vpods.
+    `waggle lint pool` checks pools of warm pods, `waggle lint vpods` sets of vpods, `waggle lint ordering` manifests
+    whose pods wait for others.
     """
     from extender.operate import lint as linter
     from extender.operate.document import DocumentError, read
@@ -172,6 +175,51 @@ def lint_vpods(
         raise refuse(error) from error
     findings = lint_sets.lint(scene, ignore=_codes(ignore or [], SETS.rules))
     say(lint_sets.as_json(scene, findings) if as_json else lint_sets.as_text(scene, findings))
+    raise typer.Exit(1 if to_mend(findings) else 0)
+
+
+def lint_ordering(
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="Manifests: a file, a folder, a kustomization, or - for standard input; repeatable.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="The namespace of objects that name none.")
+    ] = "default",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="CODE", help="Leave out a rule, WL904 say; again for several.")
+    ] = None,
+    rules: Annotated[bool, typer.Option("--rules", help="List all rules, as Markdown.")] = False,
+) -> None:
+    """Find dependencies that would hold pods back for ever: cycles, misspelt fields, missing gates.
+
+    Reads manifests with waggle.dev/after and dependsOn, and says what would wait for what. It changes nothing.
+
+    Exit status: 0 no errors or warnings; 1 errors or warnings; 2 a file cannot be read.
+    """
+    from extender.operate import lint_ordering as linter
+    from extender.operate.ordering_rules import ORDERING
+    from extender.operate.ordering_scene import from_sources
+    from extender.operate.plan_sources import sources
+    from extender.operate.scene_rules import to_mend
+
+    if rules:
+        say(ORDERING.as_markdown(), nl=False)
+        return
+    if not files:
+        raise typer.BadParameter("name the manifests to look at", param_hint="-f")
+    try:
+        scene = from_sources(sources(files), namespace)
+    except (OSError, ValueError) as error:
+        raise refuse(error) from error
+    findings = linter.lint(scene, ignore=_codes(ignore or [], ORDERING.rules))
+    say(linter.as_json(scene, findings) if as_json else linter.as_text(scene, findings))
     raise typer.Exit(1 if to_mend(findings) else 0)
 
 

@@ -43,6 +43,8 @@ from extender.operate.topology import NAMESPACE
 PORT = 9096
 _KUBECTL_SECONDS = 30.0
 _ANSWER_SECONDS = 30.0
+#: The same for the answer to a plan, which may take a minute.
+_PLAN_SECONDS = 90.0
 _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
 _FILES = ("tls.crt", "tls.key", "ca.crt")
 
@@ -181,7 +183,7 @@ class Forwarding:
 
 
 class Connection:
-    """HTTPS to the leading replica. A context manager; any thread may `get`.
+    """HTTPS to the leading replica. A context manager; any thread may `get` and `post`.
 
     If the forwarding has ended (the pod is gone, another replica leads), the next `get` begins a new one.
     """
@@ -219,11 +221,20 @@ class Connection:
 
         Raises ReachError if there is none, after one attempt on a new forwarding.
         """
-        answer = self._get(path, headers)
+        return self._answer("GET", path, headers, None)
+
+    def post(self, path: str, body: bytes, headers: Mapping[str, str] = {}) -> urllib3.BaseHTTPResponse:
+        """The same of a POST that changes nothing, such as a plan: it may be sent twice."""
+        return self._answer("POST", path, headers, body)
+
+    def _answer(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> urllib3.BaseHTTPResponse:
+        answer = self._authorized(method, path, headers, body)
         if answer.status == 401 and self._target.service_account:
             answer.drain_conn()
             self._renew_token()
-            answer = self._get(path, headers)
+            answer = self._authorized(method, path, headers, body)
         return answer
 
     def way(self) -> tuple[int, ssl.SSLContext]:
@@ -249,28 +260,31 @@ class Connection:
         """The token that Waggle wants beside the certificate; "" for none."""
         return self._token
 
-    def _get(self, path: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+    def _authorized(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> urllib3.BaseHTTPResponse:
         sent = {**headers, **({"Authorization": f"Bearer {self._token}"} if self._token else {})}
         try:
-            return self._ask(path, sent)
+            return self._ask(method, path, sent, body)
         except urllib3.exceptions.HTTPError:
             with self._lock:
                 self._drop()
         try:
-            return self._ask(path, sent)
+            return self._ask(method, path, sent, body)
         except urllib3.exceptions.HTTPError as error:
             raise ReachError(f"{self._target.host} does not answer: {_reason(error)}") from error
 
-    def _ask(self, path: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+    def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> urllib3.BaseHTTPResponse:
         return self._pool().urlopen(
-            "GET",
+            method,
             path,
+            body=body,
             headers=dict(headers),
             redirect=False,
             retries=False,
             preload_content=False,
             decode_content=False,
-            timeout=_ANSWER_SECONDS,
+            timeout=_ANSWER_SECONDS if body is None else _PLAN_SECONDS,
         )
 
     def _pool(self) -> urllib3.HTTPSConnectionPool:

@@ -9,11 +9,12 @@ from extender.operate.output import remark
 
 def refuse(error: Exception) -> typer.Exit:
     """Says why; the exit is to be raised."""
-    remark(_text(error), title="waggle", style="red")
+    remark(text_of(error), title="waggle", style="red")
     return typer.Exit(2)
 
 
-def _text(error: Exception) -> str:
+def text_of(error: Exception) -> str:
+    """Return what is wrong, with the name of the file if it is about one."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from extender.conversions.vpod_sets import configured_sets, custom_set
 from extender.kube.client.api import ApiServer
 from extender.operate.document import Section
 from extender.operate.scene import Objects, by_kind, name_of, namespace_of, read_cluster, read_text
 from extender.resources import ResourceError, VPodSet, read
-from extender.server.vpods.sets import configured_sets, custom_set
 from extender.settings import Settings
 from extender.vpods.records import ObjectKey, SetSettings
 

@@ -1,12 +1,12 @@
 """`waggle ui`: Waggle's pages on this machine, for the browser of the user who started it.
 
-A server on the loopback interface passes GET requests on to the leader (reach.py), with the certificate that
+A server on the loopback interface passes requests on to the leader (reach.py), with the certificate that
 a browser would otherwise need. Anybody with an account on this machine can connect to it. Therefore:
 
     the printed address has a key, which is exchanged for a cookie; every other request needs the cookie
     the browser is started with a key of its own that works once, because all users can see its arguments
     Host has to be this server's: no other site can have its name resolved to here and read the pages
-    GET and HEAD only; verbs are no pages, and would be refused by Waggle, too
+    GET and HEAD only, and POST for plans, from this server's own page; Waggle would refuse verbs, too
     connections have a number that they do not exceed; further ones are closed
 """
 
@@ -38,6 +38,9 @@ _TO_BROWSER: Final = (
 )
 _PIECE: Final = 64 << 10
 _IDLE_SECONDS: Final = 60
+#: The page that is asked with POST, and bytes of its body.
+_PLAN: Final = "/v1/plan"
+_LARGEST_PLAN: Final = 8 << 20
 #: Connections at once, each with a thread: anybody on this machine can open them. A browser has six.
 _MOST_CONNECTIONS: Final = 100
 
@@ -118,6 +121,21 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._hand_on()
 
+    def do_POST(self) -> None:
+        """A plan: it changes nothing, but what was typed is too long for an address."""
+        length = self.headers.get("Content-Length", "")
+        self.close_connection = True  # a body that is not read would be taken for a request
+        if self.path != _PLAN:
+            self._say(501, f"the only POST is that of {_PLAN}")
+        elif not self._is_ours() or self.headers.get("Origin") != f"http://{self.headers['Host']}":
+            self._say(421, "this server is for the browser of the user who started `waggle ui`")
+        elif not self._is_known():
+            self._say(403, "open the address that `waggle ui` printed")
+        elif not length.isdecimal() or int(length) > _LARGEST_PLAN:
+            self._say(413, f"expected a body of at most {_LARGEST_PLAN >> 20} MiB, with its length")
+        else:
+            self._hand_on(self.rfile.read(int(length)))
+
     do_HEAD = do_GET  # noqa: N815 - as the library calls it
 
     def _is_ours(self) -> bool:
@@ -145,10 +163,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def _hand_on(self) -> None:
+    def _hand_on(self, body: bytes | None = None) -> None:
         headers = {name: value for name in _TO_WAGGLE if (value := self.headers.get(name))}
+        connection = self.server.connection
         try:
-            answer = self.server.connection.get(self.path, headers)
+            answer = connection.get(self.path, headers) if body is None else connection.post(self.path, body, headers)
         except ReachError as error:
             self._say(502, str(error))
             return

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from extender.operate.help import App
 from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
 from extender.operate.waggle_options import Format, OutputOption, WaggleOptions, calls_waggle
@@ -29,7 +30,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="The same as --output j
 
 def add_vpod_commands(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    vpods = typer.Typer(no_args_is_help=True, help="Virtual replicas on the pods of StatefulSets (docs/vpods.md).")
+    vpods = App(help="Virtual replicas on the pods of StatefulSets (docs/vpods.md).")
     vpods.command("show")(show)
     vpods.command("plan")(plan)
     vpods.command("explain")(explain)
