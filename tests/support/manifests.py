@@ -102,6 +102,7 @@ CHART_VALUES: dict[str, tuple[str, ...]] = {
     "chart of claims alone": ("--set=extender.enabled=false,claims.enabled=true,claims.clients={ci}",),
     "chart with vpods": ("--set=vpods.enabled=true,vpods.separate=true,vpods.clients={ci}",),
     "chart with vpods beside": ("--set=vpods.enabled=true,vpods.clients={ci}",),
+    "chart with ordering": ("--set=ordering.enabled=true",),
     "chart of vpods alone": ("--set=extender.enabled=false,vpods.enabled=true,vpods.clients={ci}",),
 }
 #: Those with the extender in them.

@@ -64,6 +64,9 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "waggle.name" . }}
 {{- if and .Values.vpods.enabled (not (include "waggle.vpodsSeparate" .)) }}
 {{- $_ := set $config "vpods" (dict "enabled" true "custom_resources" true) }}
 {{- end }}
+{{- if .Values.ordering.enabled }}
+{{- $_ := set $config "ordering" (dict "enabled" true) }}
+{{- end }}
 {{- toYaml (mergeOverwrite $config (deepCopy .Values.config)) }}
 {{- end }}
 
