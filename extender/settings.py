@@ -23,6 +23,7 @@ from pydantic import (
 
 from algorithm.registry import AlgorithmError, explain, parser
 from extender.claim_settings import ClaimSettings
+from extender.ordering_settings import OrderingSettings
 from extender.vpod_settings import VPodSettings
 
 _NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
@@ -38,7 +39,7 @@ class _Section(BaseModel):
 
 
 class ExtenderSettings(_Section):
-    """The verbs of kube-scheduler. Switched off, this process serves claims or vpods only."""
+    """The verbs of kube-scheduler. Switched off, this process serves claims, vpods or start-up ordering only."""
 
     enabled: bool = True
 
@@ -232,6 +233,23 @@ class LeaderElectionSettings(_Section):
         return value
 
 
+class PlanSettings(_Section):
+    """`POST /v1/plan`: what would happen if something were applied. A process of its own makes each plan."""
+
+    enabled: bool = True
+    #: Seconds of CPU time, and of time, that one plan may take.
+    seconds: float = Field(60, ge=1, le=600)
+    #: Memory that the process of a plan may take, MiB. A plan that would need more is refused, as is any plan if the
+    #: container has less left.
+    memory_mib: int = Field(1024, ge=128, le=65_536)
+    #: Pods and nodes of the cluster and of the manifests together.
+    most_pods: int = Field(100_000, ge=1, le=1_000_000)
+    most_nodes: int = Field(20_000, ge=1, le=100_000)
+    #: kube-scheduler's own configuration (KubeSchedulerConfiguration). None: one profile with the default plugins, and
+    #: this server as its extender.
+    scheduler_config: Path | None = None
+
+
 class LogSettings(_Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["console", "json"] = "console"
@@ -250,18 +268,21 @@ class Settings(_Section):
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
     extender: ExtenderSettings = ExtenderSettings()
     claims: ClaimSettings = ClaimSettings()
-    vpods: VPodSettings = Field(default=VPodSettings(), validate_default=True)
+    vpods: VPodSettings = VPodSettings()
+    ordering: OrderingSettings = Field(default=OrderingSettings(), validate_default=True)
+    plans: PlanSettings = PlanSettings()
     log: LogSettings = LogSettings()
 
-    @field_validator("vpods")
+    @field_validator("ordering")
     @classmethod
-    def _something_is_served(cls, vpods: VPodSettings, info: ValidationInfo) -> VPodSettings:
-        others = [info.data.get(name) for name in ("extender", "claims")]
-        if all(each is not None and not each.enabled for each in others) and not vpods.enabled:
+    def _something_is_served(cls, ordering: OrderingSettings, info: ValidationInfo) -> OrderingSettings:
+        others = [info.data.get(name) for name in ("extender", "claims", "vpods")]
+        if all(each is not None and not each.enabled for each in others) and not ordering.enabled:
             raise ValueError(
-                "expected extender.enabled, claims.enabled or vpods.enabled: this process would serve nothing"
+                "expected extender.enabled, claims.enabled, vpods.enabled or ordering.enabled: "
+                "this process would serve nothing"
             )
-        return vpods
+        return ordering
 
     @model_validator(mode="before")
     @classmethod
@@ -300,7 +321,7 @@ def load(path: Path) -> Settings:
 def parse(text: str, path: Path) -> Settings:
     """Return the settings in the text of that file. Raises SettingsError, naming the file and each invalid field."""
     try:
-        data = _yaml(text)
+        data = parse_yaml(text)
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from error
     try:
@@ -351,7 +372,7 @@ def merged_settings(algorithm: AlgorithmSettings, text: str) -> dict[str, Any]:
     """
     where = f"algorithm.settings_file: {algorithm.settings_file}"
     try:
-        found = (parser(algorithm.name) or _yaml)(text)
+        found = (parser(algorithm.name) or parse_yaml)(text)
     except AlgorithmError:
         raise
     except ValueError as error:
@@ -366,8 +387,8 @@ def merged_settings(algorithm: AlgorithmSettings, text: str) -> dict[str, Any]:
     return {**found, **algorithm.settings}
 
 
-def _yaml(text: str) -> Any:
-    """Parse YAML. Raises ValueError."""
+def parse_yaml(text: str) -> Any:
+    """Parse one YAML document, within the bounds of a configuration. Raises ValueError."""
     try:
         found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, TypeError, IndexError) as error:  # PyYAML raises the last two for nonsensical values

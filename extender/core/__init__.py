@@ -11,5 +11,6 @@ layers (`extender.server.loop`). The same events give the same instructions, byt
     ledger.py        holds with tokens and leases: the right to write, and its deadline
     deadlines.py     when something is due, by key: the only timer mechanism
     wait_index.py    waiters by the keys that they wait on, so that nothing polls
+    ordering_names.py  the annotation and the gate of start-up ordering
     freshness.py     which records of the API server are late: older than what it has shown, or of what is gone
 """

@@ -4,6 +4,7 @@
                       PreemptRequested, BindRequested ------------------->  |           |     PrioritizeAnswer,
     informers ------- NodeSeen, NodeGone, PodSeen, PodGone, Synced ------>  |           |     PreemptAnswer, BindAnswer
     election -------- TermBegan, TermEnded ------------------------------>  |           |
+    ordering -------- DependenciesChanged, DependenciesForgotten -------->  |           |
     committer ------- BindFinished, PodRead, EvictFinished -------------->  |  engine   | --> WriteBinding, ReadPod,
                       PreemptionRecorded -------------------------------->  |           |     Evict, RecordPreemption,
     operator -------- ReconfigureRequested, AlgorithmPrepared ----------->  |           |     RequeuePod, RecordEvent,
@@ -119,6 +120,21 @@ class TermBegan(msgspec.Struct, frozen=True):
     term: int
 
 
+class DependenciesChanged(msgspec.Struct, frozen=True):
+    """Start-up ordering says why a pod has to wait for others; `reason` None: it need not wait any more."""
+
+    uid: str
+    reason: Reason | None = None
+    #: What start-up ordering says later has a higher number. It may arrive earlier.
+    number: int = 0
+
+
+class DependenciesForgotten(msgspec.Struct, frozen=True):
+    """Start-up ordering says nothing about this pod any more: it is bound, or gone."""
+
+    uid: str
+
+
 class TermEnded(msgspec.Struct, frozen=True):
     """This term is over: another replica may decide now. May come more than once, and for a term that never began."""
 
@@ -155,6 +171,8 @@ Event = (
     | Synced
     | TermBegan
     | TermEnded
+    | DependenciesChanged
+    | DependenciesForgotten
     | Report
     | ReconfigureRequested
     | AlgorithmPrepared

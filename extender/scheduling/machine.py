@@ -24,11 +24,14 @@ from algorithm.reasons import Code, reason
 from extender.core.deadlines import earliest, first_of
 from extender.core.freshness import HandoverVersions
 from extender.scheduling.commands import BindFinished, EvictFinished, PodRead, PreemptionRecorded
+from extender.scheduling.dependencies import DependencyHandler
 from extender.scheduling.driver import AlgorithmDriver
 from extender.scheduling.events import (
     AlgorithmPrepared,
     BindAnswer,
     BindRequested,
+    DependenciesChanged,
+    DependenciesForgotten,
     Event,
     FilterAnswer,
     FilterRequested,
@@ -81,13 +84,16 @@ class SchedulerStateMachine:
         self.driver.epoch = epoch
         self.state = SchedulingState(self.driver, self.policy)
         self._requeuer = Requeuer(self.state, self.counts)
+        self.dependencies = DependencyHandler(self.state, self._requeuer, self.counts)
         self._informer_handler = InformerHandler(self.state, self._requeuer, self.counts)
         self._bind = BindHandler(self.state, self.counts)
         self.executor = PreemptionExecutor(self.state, self._requeuer, self.counts)
         self._reservations = Reservations(self.state, self._requeuer, self.counts)
         self._recovery = PreemptionRecovery(self.executor)
-        self._preempt = PreemptHandler(self.state, self._requeuer, self.executor, self.counts)
-        self._filter = FilterHandler(self.state, self._requeuer, self._bind, self._preempt, self.counts)
+        self._preempt = PreemptHandler(self.state, self._requeuer, self.executor, self.dependencies, self.counts)
+        self._filter = FilterHandler(
+            self.state, self._requeuer, self._bind, self._preempt, self.dependencies, self.counts
+        )
         self._write_results = WriteResultHandler(self.state, self._informer_handler, self.counts)
         self._terms = TermHandler(self.state, self._informer_handler, self._bind, self._requeuer)
         self._reconfiguring = Reconfiguring(
@@ -167,6 +173,10 @@ class SchedulerStateMachine:
                 return out if self.term == began else out + self._recovery.resume(now)
             case TermEnded():
                 return self._terms.ended(event, now)
+            case DependenciesChanged():
+                return self.dependencies.changed(event, now)
+            case DependenciesForgotten():
+                return self.dependencies.forgotten(event)
             case ReconfigureRequested():
                 return self._reconfiguring.requested(event)
             case AlgorithmPrepared():

@@ -92,6 +92,8 @@ class Policy:
     claims: frozenset[str] = frozenset()
     #: How long an algorithm may keep room for a waiting pod without a preemption for it.
     reservation_timeout: float = 300.0
+    #: Pods that declare dependencies (`waggle.dev/after`) wait until start-up ordering says that these are met.
+    ordering: bool = False
     #: Not the operator's choice.
     limits: Limits = Limits()
 

@@ -1,6 +1,6 @@
 """Asks the API server who a caller is and whether it may read a path: TokenReview, then SubjectAccessReview.
 
-    token --TokenReview--> user --SubjectAccessReview (get, path)--> allowed
+    token --TokenReview--> user --SubjectAccessReview (verb, path)-> allowed
               |                          |
        unauthenticated              forbidden            unknown: the API server could not be asked, or did not say
 
@@ -110,10 +110,14 @@ class Reviewer:
 
     def may_get(self, token: str, path: str) -> Decision:
         """Whether the holder of `token` may GET `path`."""
-        found = self._decide(token, (("nonResourceAttributes", (("verb", "get"), ("path", path))),))
+        return self.may_use(token, "get", path)
+
+    def may_use(self, token: str, verb: str, path: str) -> Decision:
+        """Whether the holder of `token` has this verb on a path: an HTTP method in lower case."""
+        found = self._decide(token, (("nonResourceAttributes", (("verb", verb), ("path", path))),))
         if found.verdict is not Verdict.FORBIDDEN:
             return Decision(found.verdict, found.text)
-        return Decision(Verdict.FORBIDDEN, f"{found.user} may not get the non-resource URL {path}")
+        return Decision(Verdict.FORBIDDEN, f"{found.user} may not {verb} the non-resource URL {path}")
 
     def may(self, token: str, verb: str, group: str, resource: str, namespace: str) -> Access:
         """Whether the holder of `token` has this verb on a resource in a namespace, and who it is."""

@@ -32,6 +32,7 @@ _RELOAD_PAUSE = 10.0
 #: Seconds for which a token is used before the configuration is asked again. The configuration asks its own source once
 #: a minute, or minutes before the token expires, but even asking the configuration costs as much as half a request.
 _TOKEN_REUSE = 1.0
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class ConnectionSettingsError(ValueError):
@@ -115,16 +116,21 @@ def _loader(settings: ClusterSettings) -> Callable[[], Any]:
         return _load_in_cluster
     if settings.kubeconfig is not None and not settings.kubeconfig.expanduser().is_file():
         raise ConnectionSettingsError(f"cluster.kubeconfig: there is no file {settings.kubeconfig}")
-    if settings.kubeconfig is not None:
-        path = str(settings.kubeconfig.expanduser())
-    else:
-        # Read it here: the package reads the variable only once, when it is imported.
-        path = os.environ.get("KUBECONFIG", "") or "~/.kube/config"
-        if not any(Path(part).expanduser().is_file() for part in path.split(os.pathsep) if part):
-            raise ConnectionSettingsError(
-                f"cluster: not in a pod, and there is no kubeconfig ({path}); set cluster.kubeconfig or cluster.server"
-            )
+    path = _kubeconfig_path(settings)
+    if settings.kubeconfig is None and not any(
+        Path(part).expanduser().is_file() for part in path.split(os.pathsep) if part
+    ):
+        raise ConnectionSettingsError(
+            f"cluster: not in a pod, and there is no kubeconfig ({path}); set cluster.kubeconfig or cluster.server"
+        )
     return lambda: _load_kubeconfig(path, settings.context)
+
+
+def _kubeconfig_path(settings: ClusterSettings) -> str:
+    if settings.kubeconfig is not None:
+        return str(settings.kubeconfig.expanduser())
+    # Read it here: the package reads the variable only once, when it is imported.
+    return os.environ.get("KUBECONFIG", "") or "~/.kube/config"
 
 
 def _load_in_cluster() -> Any:
@@ -146,11 +152,32 @@ def _load_kubeconfig(path: str, context: str | None) -> Any:
     return configuration
 
 
-def _wants_credentials(path: str, context: str | None) -> bool:
+def current_namespace(settings: ClusterSettings) -> str:
+    """Return the namespace of objects that name none, as kubectl has it: that of the context, else "default".
+
+    A kubeconfig that cannot be used has "default" here, and raises ConnectionSettingsError in `connect`.
+    """
+    if settings.server and settings.kubeconfig is None and settings.context is None:
+        return "default"
+    try:
+        if settings.kubeconfig is None and settings.context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+            return _NAMESPACE_FILE.read_text(encoding="utf-8").strip() or "default"
+        _, chosen = _chosen_context(_kubeconfig_path(settings), settings.context)
+        return str(chosen.safe_get("namespace") or "default")
+    except Exception:  # the package raises what the file's contents provoke
+        return "default"
+
+
+def _chosen_context(path: str, context: str | None) -> tuple[Any, Any]:
+    """The merged kubeconfig, and the context in it."""
     from kubernetes.config import kube_config  # noqa: PLC0415  takes a second; only when needed
 
     merged = kube_config.KubeConfigMerger(path).config
-    chosen = merged["contexts"].get_with_name(context or merged["current-context"])["context"]
+    return merged, merged["contexts"].get_with_name(context or merged["current-context"])["context"]
+
+
+def _wants_credentials(path: str, context: str | None) -> bool:
+    merged, chosen = _chosen_context(path, context)
     user = merged["users"].get_with_name(chosen.safe_get("user"), safe=True)
     return user is not None and any(kind in user["user"] for kind in ("exec", "auth-provider"))
 

@@ -16,6 +16,7 @@ from collections import Counter
 from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Wait
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
+from extender.scheduling.dependencies import DependencyHandler
 from extender.scheduling.driver import AlgorithmFault
 from extender.scheduling.events import FilterAnswer, FilterRequested, Instruction
 from extender.scheduling.requeue import Requeuer
@@ -37,6 +38,7 @@ class FilterHandler:
         requeuer: Requeuer,
         bind: BindHandler,
         preempt: PreemptHandler,
+        dependencies: DependencyHandler,
         counts: Counter[tuple[str, str]],
     ) -> None:
         self.state = state
@@ -46,6 +48,7 @@ class FilterHandler:
         self.validator = RequestValidator(state)
         self.bind = bind
         self.preempt = preempt
+        self._dependencies = dependencies
         self.counts = counts
         self._manages_all = state.policy.manages_all
         self._steady = SteadyRefusals(state.driver.fault_log, counts)
@@ -66,6 +69,8 @@ class FilterHandler:
         pod_info.place_pinned = False
         if pod_info.state is State.BINDING:
             return self._filter_again(pod_info, event.nodes, now)
+        if (waits := self._dependencies.refuse(pod_info, now)) is not None:
+            return [self._steady.of(pod_info, _refused(waits), now)]
         return self._propose(pod_info, event.nodes, now)
 
     def _propose(self, pod_info: PodInfo, nodes: SuggestedNodes, now: float) -> list[Instruction]:

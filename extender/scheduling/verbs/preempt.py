@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Victim, Wait
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
+from extender.scheduling.dependencies import DependencyHandler
 from extender.scheduling.driver import AlgorithmFault
 from extender.scheduling.events import Candidate, Instruction, PreemptAnswer, PreemptRequested
 from extender.scheduling.policy import PreemptionMode
@@ -39,6 +40,7 @@ class PreemptHandler:
         state: SchedulingState,
         requeuer: Requeuer,
         executor: PreemptionExecutor,
+        dependencies: DependencyHandler,
         counts: Counter[tuple[str, str]],
     ) -> None:
         self.state = state
@@ -46,6 +48,7 @@ class PreemptHandler:
         self.driver = state.driver
         self.requeuer = requeuer
         self.executor = executor
+        self._dependencies = dependencies
         self.validator = RequestValidator(state)
         self.counts = counts
 
@@ -133,6 +136,8 @@ class PreemptHandler:
             return [PreemptAnswer(reason=pod_info.reason, error=pod_info.error)]
         if pod_info.state is State.BINDING:
             return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=pod_info.node))]
+        if (waits := self._dependencies.refuse(pod_info, now)) is not None:
+            return [PreemptAnswer(reason=waits)]
         return self._answer_preempt(pod_info, event.candidates, now)
 
     def _answer_preempt(self, pod_info: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction]:

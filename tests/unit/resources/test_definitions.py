@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from extender.claims.records import Mode, OnEmpty, Order
+from extender.conversions.pools import custom_pool
 from extender.embedded.apiserver.custom.definitions import definition_faults, set_definition_defaults
 from extender.embedded.apiserver.custom.schema import prune, set_defaults, validate
 from extender.operate.crds import files, main
 from extender.resources import Claim, Pool, ResourceError, VPod, VPodSet, read
 from extender.resources.definitions import definitions, schema_of
-from extender.server.claims.pools import custom_pool
 from extender.vpods.records import VPOD_OBJECTS, VPodKey
 from extender.vpods.writes.placements import WritePlacements, request
 

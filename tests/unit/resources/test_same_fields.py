@@ -9,16 +9,10 @@ from pydantic.alias_generators import to_camel
 
 from extender.claim_settings import ClaimSettings, PoolSettings
 from extender.claims.records import PoolKey
+from extender.conversions.pools import configured_policies, configured_pools, custom_policies, custom_pool
 from extender.resources import Pool, read
 from extender.resources.definitions import schema_of
-from extender.server.claims.pools import (
-    configured_policies,
-    configured_pools,
-    configured_workloads,
-    custom_policies,
-    custom_pool,
-    custom_workloads,
-)
+from extender.server.claims.pools import configured_workloads, custom_workloads
 from tests.support.fields import in_whole_numbers, leaves, put
 
 Object = dict[str, Any]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic.alias_generators import to_camel
 
+from extender.conversions.vpod_sets import configured_sets, custom_set
 from extender.resources import VPodSet, read
 from extender.resources.definitions import schema_of
-from extender.server.vpods.sets import configured_sets, custom_set
 from extender.vpod_settings import VPodSetSettings, VPodSettings
 from tests.support.fields import in_whole_numbers, leaves, put
 

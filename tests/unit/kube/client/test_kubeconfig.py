@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from extender.kube.client.api import ApiServer, Interrupted, Unreachable
-from extender.kube.client.kubeconfig import ConnectionSettingsError, connect
+from extender.kube.client.kubeconfig import ConnectionSettingsError, connect, current_namespace
 from extender.kube.client.transport import Endpoint, Tls
 from extender.settings import ClusterSettings
 from tests.support.apiserver.scripted_server import ScriptedServer, reply, status
@@ -30,7 +30,7 @@ def kubeconfig(path: Path, server: str, user: dict[str, Any] | None = None, **cl
         "current-context": "here",
         "contexts": [
             {"name": "here", "context": {"cluster": "c", "user": "u"}},
-            {"name": "there", "context": {"cluster": "elsewhere", "user": "u"}},
+            {"name": "there", "context": {"cluster": "elsewhere", "user": "u", "namespace": "team-a"}},
         ],
         "clusters": [
             {"name": "c", "cluster": {"server": server, **cluster}},
@@ -332,3 +332,14 @@ def test_renewed_certificate_files_come_into_use(tls_server: ScriptedServer, tmp
 def test_a_certificate_file_that_vanished_is_unreachable(tls_server: ScriptedServer, tmp_path: Path) -> None:
     with pytest.raises(Unreachable):
         secure(tls_server, ca_file=str(tmp_path / "none.pem")).request("GET", "/x")
+
+
+@pytest.mark.parametrize(("context", "namespace"), [(None, "default"), ("there", "team-a"), ("nowhere", "default")])
+def test_the_namespace_is_that_of_the_context(tmp_path: Path, context: str | None, namespace: str) -> None:
+    path = kubeconfig(tmp_path / "config", "http://127.0.0.1:1")
+    assert current_namespace(ClusterSettings(kubeconfig=path, context=context)) == namespace
+
+
+def test_without_a_kubeconfig_the_namespace_is_default(tmp_path: Path) -> None:
+    assert current_namespace(ClusterSettings(kubeconfig=tmp_path / "none")) == "default"
+    assert current_namespace(ClusterSettings(server="http://127.0.0.1:1")) == "default"
