@@ -274,6 +274,11 @@ class Server(asyncio.Protocol):
 
     def _list(self, resource: Resource, query: dict[str, str]) -> None:
         """The small objects, in pages as asked for; then the pages of large pods as they are."""
+        if "fieldSelector" in query or "labelSelector" in query:  # of a plan: the pods that wait, and those of its jobs
+            is_asked = "fieldSelector" in query
+            waiting = [each for each in resource.objects.values() if is_asked and not each["spec"].get("nodeName")]
+            self._answer(200, {"metadata": {"resourceVersion": str(self._cluster.version)}, "items": waiting})
+            return
         resource.happened(watched=False)
         start, size = int(query.get("continue", 0)), int(query.get("limit", sys.maxsize))
         bulk = self._cluster.bulk.pages if resource is self._cluster.pods else []

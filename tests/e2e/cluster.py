@@ -36,6 +36,8 @@ WAGGLES_RIGHTS = HERE.parents[1] / "manifests" / "base" / "rbac.yaml"
 CLAIMS_RIGHTS = HERE.parents[1] / "manifests" / "claims" / "rbac.yaml"
 #: And for vpods.
 VPODS_RIGHTS = HERE.parents[1] / "manifests" / "vpods" / "rbac.yaml"
+#: And for start-up ordering, beside the extender.
+ORDERING_RIGHTS = HERE.parents[1] / "manifests" / "components" / "ordering" / "rbac.yaml"
 WAGGLES_NAMESPACE = "waggle-system"
 #: Who is who: common name and groups of each client certificate.
 USERS = {
@@ -277,7 +279,7 @@ class ControlPlane:
 
     def _apply_rights(self, admin: httpx.Client) -> None:
         self._apply(admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WAGGLES_NAMESPACE}})
-        for path in (WAGGLES_RIGHTS, CLAIMS_RIGHTS, VPODS_RIGHTS):
+        for path in (WAGGLES_RIGHTS, CLAIMS_RIGHTS, VPODS_RIGHTS, ORDERING_RIGHTS):
             for item in yaml.safe_load_all(path.read_text(encoding="utf-8")):
                 self._apply(admin, item)
 

@@ -224,6 +224,28 @@ def test_the_guard_refuses_everything_else(guarded: Kubectl, change: dict[str, o
     assert "waggle-pod-guard" in patch(guarded, change, f"--as={WAGGLE}")
 
 
+def test_the_guard_lets_waggle_remove_its_own_gate_and_nothing_beside(guarded: Kubectl) -> None:
+    spec = {**POD["spec"], "schedulingGates": [{"name": "waggle.dev/after"}, {"name": "test/gate"}]}
+    pod = {**POD, "metadata": {"name": "gated"}, "spec": spec}
+    guarded.must("create", "--namespace=guarded", "--filename=-", given=yaml.safe_dump(pod))
+
+    def remove(*operations: dict[str, object]) -> str:
+        done = guarded(
+            *("patch", "pod", "gated", "--namespace=guarded", "--type=json", f"--patch={json.dumps(operations)}"),
+            f"--as={WAGGLE}",
+        )
+        return done.stderr if done.returncode else ""
+
+    ours: dict[str, object] = {"op": "remove", "path": "/spec/schedulingGates/0"}
+    image: dict[str, object] = {"op": "replace", "path": "/spec/containers/0/image", "value": "registry.test/evil:1"}
+    selector: dict[str, object] = {"op": "add", "path": "/spec/nodeSelector", "value": {"disk": "ssd"}}
+    assert "waggle-pod-guard" in remove({"op": "remove", "path": "/spec/schedulingGates/1"})
+    assert "waggle-pod-guard" in remove({"op": "remove", "path": "/spec/schedulingGates"})
+    assert "waggle-pod-guard" in remove(ours, image)
+    assert "waggle-pod-guard" in remove(ours, selector)
+    assert remove(ours) == ""
+
+
 def test_the_guard_minds_nobody_elses_business(guarded: Kubectl) -> None:
     assert patch(guarded, {"metadata": {"labels": {"app": "mine"}}}) == ""
 

@@ -1,4 +1,5 @@
-"""Waggle under exactly what an operator applies: its service account, with the roles of manifests/base/rbac.yaml.
+"""Waggle under exactly what an operator applies: its service account, with the roles of manifests/base/rbac.yaml, and
+of components/ordering, which some tests switch on.
 
 That nothing was refused to it in the whole run is checked at the end of the run, in conftest.py.
 """
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from tests.e2e import audit
-from tests.e2e.cluster import WAGGLES_RIGHTS, ControlPlane
+from tests.e2e.cluster import ORDERING_RIGHTS, WAGGLES_RIGHTS, ControlPlane
 from tests.e2e.world import RealCluster, eventually
 from tests.support.apiserver.rbac import grants
 
@@ -18,7 +19,8 @@ WORLD = {"settings": {"preemption": {"mode": "direct"}}}
 
 @pytest.fixture(scope="module")
 def allowed() -> set[tuple[str, str, str]]:
-    roles = [item for item in yaml.safe_load_all(WAGGLES_RIGHTS.read_text(encoding="utf-8")) if "rules" in item]
+    texts = (path.read_text(encoding="utf-8") for path in (WAGGLES_RIGHTS, ORDERING_RIGHTS))
+    roles = [item for text in texts for item in yaml.safe_load_all(text) if "rules" in item]
     return {grant for role in roles for grant in grants(role["rules"])}
 
 
@@ -28,7 +30,7 @@ def test_its_service_account_has_no_other_right_than_its_own_roles(plane: Contro
         for kind in ("clusterrolebindings", "rolebindings"):
             items = admin.get(f"/apis/rbac.authorization.k8s.io/v1/{kind}").json()["items"]
             bound += [item["roleRef"]["name"] for item in items if _names_waggle(item)]
-    assert bound == ["waggle", "waggle"]
+    assert sorted(bound) == ["waggle", "waggle", "waggle-ordering"]
 
 
 def _names_waggle(binding: dict) -> bool:

@@ -1,4 +1,4 @@
-"""Every pair of operation and fault, one after the other, in four arenas: pods, leader election, claims, vpods."""
+"""Every pair of operation and fault, one after the other, in six arenas: see `_ARENAS`."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from typing import TypeAlias
 
 from tests.faults.arena import Arena, arena
 from tests.faults.claim_arena import ClaimArena, claim_arena
+from tests.faults.ordering_arena import OrderingArena, ordering_arena
+from tests.faults.plan_arena import PlanArena, plan_arena
 from tests.faults.table import Pair, pairs
 from tests.faults.vpod_arena import VPodArena, vpod_arena
 
+_Place: TypeAlias = Arena | ClaimArena | VPodArena | OrderingArena | PlanArena
 _ELECTION = ("elector", "leadership", "labeler")
-_ARENAS: dict[str, Callable[[int], AbstractContextManager[Arena | ClaimArena | VPodArena]]] = {
+_ARENAS: dict[str, Callable[[int], AbstractContextManager[_Place]]] = {
     "pods": partial(arena, elected=False),
     "election": partial(arena, elected=True),
     "claims": claim_arena,
     "vpods": vpod_arena,
+    "ordering": ordering_arena,
+    "plans": plan_arena,
 }
 
 
 def arena_name(pair: Pair) -> str:
     """The arena in which a pair is tried."""
     by = pair.operation.by
-    return by if by in ("claims", "vpods") else "election" if by in _ELECTION else "pods"
+    return by if by in _ARENAS else "election" if by in _ELECTION else "pods"
 
 
 def _ignore(_pair: Pair) -> None:

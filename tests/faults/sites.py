@@ -38,6 +38,9 @@ OBJECTS = ("pool status", "claim status", "claim finalizer", "read claim")
 #: What is written for vpods, and the read that follows a write that no watch has shown.
 VPODS = ("write placements", "write placed", "read vpod", "read placed", "scale set", "vpodset status")
 
+#: What is written to release pods, and the read that follows a write that did not end well.
+ORDERING = ("remove gate", "mark met", "read released pod")
+
 #: What committers send.
 COMMITTED = (
     *("bind", "read pod", "evict", "mark preemption"),
@@ -54,6 +57,7 @@ COMMITTED = (
     ),
     *OBJECTS,
     *VPODS,
+    *ORDERING,
 )
 
 SITES: dict[str, tuple[str, ...]] = {
@@ -61,11 +65,13 @@ SITES: dict[str, tuple[str, ...]] = {
         *("list nodes", "list pods", "list pool pods", "list workload"),
         *("list pools", "list claims"),
         *("list vpods", "list vpodsets", "list host pods", "list stateful sets", "list placed"),
+        *("list ordered pods", "list targets"),
     ),
     "kube/informers/reflector.py Reflector._watch": (
         *("watch nodes", "watch pods", "watch pool pods", "watch workload"),
         *("watch pools", "watch claims"),
         *("watch vpods", "watch vpodsets", "watch host pods", "watch stateful sets", "watch placed"),
+        *("watch ordered pods", "watch targets"),
     ),
     "kube/writes/fenced.py FencedApi.exchange": (
         *COMMITTED,
@@ -77,11 +83,11 @@ SITES: dict[str, tuple[str, ...]] = {
     "kube/writes/best_effort.py BestEffortWriter._request": ("nudge", "event", "count event"),
     "core/requests.py post_request": ("bind", "evict", "event"),
     "core/requests.py patch_request": (
-        *("mark preemption", "nudge", "count event", "scale workload"),
+        *("mark preemption", "nudge", "count event", "scale workload", "mark met"),
         *OBJECTS[:3],
         *(each for each in VPODS if not each.startswith("read ")),
     ),
-    "core/requests.py annotation_request": ("mark preemption", "nudge"),
+    "core/requests.py annotation_request": ("mark preemption", "nudge", "mark met"),
     "scheduling/writes/binding.py request": ("bind",),
     "scheduling/writes/pod_read.py request": ("read pod",),
     "scheduling/writes/eviction.py request": ("evict",),
@@ -96,6 +102,11 @@ SITES: dict[str, tuple[str, ...]] = {
     "claims/writes/give.py request": ("delete pod", "return pod"),
     "vpods/writes/placements.py request": ("write placements", "write placed"),
     "vpods/writes/read.py request": ("read vpod", "read placed"),
+    "ordering/writes/gate.py request": ("remove gate",),
+    "ordering/writes/met.py request": ("mark met",),
+    "ordering/writes/read.py request": ("read released pod",),
+    "server/ordering/sources.py Sources._is_served": ("ask if served",),
+    "server/plans/live.py LiveReader._get": ("plan waiting pods", "plan running pods", "plan other objects"),
     "server/vpods/set_objects.py _request": ("vpodset status",),
     "server/claims/objects/writes.py _pool_status": ("pool status",),
     "server/claims/objects/writes.py _claim_status": ("claim status",),

@@ -22,6 +22,19 @@ HOSTS = r"/api/v1/namespaces/[^/]+/pods\?.*labelSelector=statefulset.*"
 STATEFUL = "/apis/apps/v1/namespaces/[^/]+/statefulsets"
 #: A resource of somebody else that is placed as vpods are.
 PLACED = "/apis/placed[.]test/v1"
+#: Objects that pods may wait for.
+TARGETS = (
+    "/apis/(batch/v1/jobs|apps/v1/(deployments|replicasets|statefulsets)"
+    "|jobset[.]x-k8s[.]io/v1alpha2/jobsets|batch[.]volcano[.]sh/v1alpha1/jobs"
+    "|scheduling[.](k8s[.]io/v1alpha2|x-k8s[.]io/v1alpha1|volcano[.]sh/v1beta1)/podgroups)"
+)
+#: Objects that a plan reads besides pods.
+PLANNED = (
+    "/apis/(batch/v1/jobs|apps/v1/(deployments|replicasets|statefulsets)"
+    "|scheduling[.]k8s[.]io/v1/priorityclasses|policy/v1/poddisruptionbudgets"
+    "|jobset[.]x-k8s[.]io/v1alpha2/jobsets|batch[.]volcano[.]sh/v1alpha1/jobs"
+    "|scheduling[.](k8s[.]io|x-k8s[.]io)/v1alpha1/podgroups)"
+)
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/[^/]+/leases"
 
 
@@ -39,7 +52,9 @@ class Operation:
     by: str
 
     def is_it(self, methods: Sequence[str], path: str) -> bool:
-        return self.method in methods and re.fullmatch(self.path, path) is not None
+        # The API server does not know that a list of what it does not serve is one.
+        asked = (*methods, "LIST") if "GET" in methods and "limit=" in path else methods
+        return self.method in asked and re.fullmatch(self.path, path) is not None
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -108,6 +123,19 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("read placed", "read", "GET", f"{PLACED}/namespaces/[^/]+/[a-z]+/[^/?]+", "vpods"),
     Operation("scale set", "write", "PATCH", f"{STATEFUL}/[^/?]+/scale", "vpods"),
     Operation("vpodset status", "write", "PATCH", f"{CUSTOM}/namespaces/[^/]+/vpodsets/[^/?]+/status", "vpods"),
+    Operation("list ordered pods", "list", "LIST", r"/api/v1/pods(\?limit=500.*|\?continue=.*)?", "ordering"),
+    Operation("watch ordered pods", "watch", "WATCH", r"/api/v1/pods\?watch=true&.*", "ordering"),
+    Operation("list targets", "list", "LIST", rf"{TARGETS}(\?limit=500.*|\?continue=.*)?", "ordering"),
+    Operation("watch targets", "watch", "WATCH", rf"{TARGETS}\?watch=true&.*", "ordering"),
+    Operation("ask if served", "read", "LIST", rf"{TARGETS}\?limit=1", "ordering"),
+    Operation("remove gate", "write", "PATCH", f"/api/v1{POD}", "ordering"),
+    Operation("mark met", "write", "PATCH", f"/api/v1{POD}", "ordering"),
+    Operation("read released pod", "read", "GET", f"/api/v1{POD}", "ordering"),
+    Operation("plan waiting pods", "list", "LIST", r"/api/v1/pods\?.*Pending.*limit=100.*", "plans"),
+    Operation(
+        "plan running pods", "list", "LIST", r"/api/v1(/namespaces/[^/]+)?/pods\?(?!.*Pending).*limit=100", "plans"
+    ),
+    Operation("plan other objects", "list", "LIST", rf"{PLANNED}\?.*limit=100", "plans"),
 )
 
 
@@ -151,6 +179,7 @@ _PODS = dict.fromkeys(
             "mark surplus",
         ),
         *("write placements", "write placed", "read vpod", "read placed", "scale set"),
+        *("remove gate", "mark met", "read released pod"),
     ),
     _LIE,
 )
@@ -229,9 +258,10 @@ def pairs() -> tuple[Pair, ...]:
 
 @cache
 def simulated() -> tuple[Pair, ...]:
-    """The pairs that the simulation of pods tries (`tests.soak`). Claims and vpods have random machines of their own,
-    in tests/unit/claims and tests/unit/vpods."""
-    return tuple(pair for pair in pairs() if pair.operation.by not in ("claims", "vpods"))
+    """The pairs that the simulation of pods tries (`tests.soak`). Claims, vpods and start-up ordering have random
+    machines of their own, in tests/unit; plans decide nothing."""
+    others = ("claims", "vpods", "ordering", "plans")
+    return tuple(pair for pair in pairs() if pair.operation.by not in others)
 
 
 @cache

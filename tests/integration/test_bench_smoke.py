@@ -15,6 +15,8 @@ from tests.bench.hived.figures import Figure as HivedFigure
 from tests.bench.hived.figures import aims as hived_aims
 from tests.bench.hived.figures import show as show_hived
 from tests.bench.hived.workload import DOES_NOT_FIT, KINDS
+from tests.bench.plan.__main__ import main as plan_main
+from tests.bench.plan.placing import SCENES
 from tests.bench.report import Decisions, Figure, Filter, aims, as_json, show, show_io
 from tests.bench.world import QUICK
 
@@ -53,6 +55,20 @@ def test_the_quick_bench_of_the_io_layers_measures_every_figure_and_ends_well(
     assert len(figures) == 16
     assert all(value > 0 for each in figures for value in each["rounds"])
     assert "binds per second" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_quick_bench_of_plans_measures_every_figure_and_ends_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plan_main(["--quick", "--json", str(tmp_path / "raw.json")]) == 0
+    found = json.loads((tmp_path / "raw.json").read_bytes())
+    assert [each["scene"] for each in found["plans"]] == list(SCENES)
+    assert [each["runs"] for each in found["plans"]] == [0, 20, 0, 0, 20]
+    assert [each["waits"] for each in found["plans"]] == [0, 0, 20, 20, 0]
+    assert len(found["graphs"]) == 4
+    assert min(found["server"]["beside"]) > 0
+    assert "beside a plan" in capsys.readouterr().out
 
 
 @pytest.mark.slow

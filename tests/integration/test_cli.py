@@ -341,7 +341,7 @@ def test_algorithms_lists_those_that_come_with_it():
     result = runner.invoke(app, ["algorithms"])
 
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.output.splitlines()] == ["hived", "packing"]
+    assert [line.split()[0] for line in result.output.splitlines()] == ["fgd", "hived", "packing"]
 
 
 def test_version_is_printed():

@@ -114,10 +114,13 @@ class Browser:
         self.parts = urlsplit(address)
         self.cookie = ""
 
-    def ask(self, path: str, *, method: str = "GET", host: str = "") -> tuple[int, bytes, dict[str, str]]:
-        connection = http.client.HTTPConnection(str(self.parts.hostname), self.parts.port, timeout=30)
+    def ask(
+        self, path: str, *, method: str = "GET", host: str = "", origin: str = "", body: bytes | None = None
+    ) -> tuple[int, bytes, dict[str, str]]:
+        connection = http.client.HTTPConnection(str(self.parts.hostname), self.parts.port, timeout=60)
         headers = {"Host": host or self.parts.netloc} | ({"Cookie": self.cookie} if self.cookie else {})
-        connection.request(method, path, headers=headers)
+        headers |= {"Origin": origin} if origin else {}
+        connection.request(method, path, body=body, headers=headers)
         answer = connection.getresponse()
         body, told = answer.read(), {name.lower(): value for name, value in answer.getheaders()}
         connection.close()
@@ -163,6 +166,19 @@ def test_verbs_cannot_be_called(command: tuple[subprocess.Popen[str], str]) -> N
 
     assert browser.ask("/bind", method="POST")[0] == 501
     assert browser.ask("/bind")[0] in (403, 405)
+
+
+def test_plans_are_asked_for_by_its_own_page_only(command: tuple[subprocess.Popen[str], str]) -> None:
+    stranger, browser = Browser(command[1]), Browser(command[1])
+    browser.enter()
+    own = f"http://{browser.parts.netloc}"
+
+    assert stranger.ask("/v1/plan", method="POST", origin=own, body=b"{}")[0] == 403
+    assert browser.ask("/v1/plan", method="POST", origin="http://evil.example.com", body=b"{}")[0] == 421
+    assert browser.ask("/v1/plan", method="POST", body=b"{}")[0] == 421
+    assert browser.ask("/v1/plan?format=svg", method="POST", origin=own, body=b"{}")[0] == 501
+    status, body, _ = browser.ask("/v1/plan", method="POST", origin=own, body=b"{}")
+    assert (status, b"no verb /v1/plan" in body) == (404, True), "Waggle's own answer: this one makes no plans"
 
 
 def test_a_name_that_now_leads_here_is_refused(command: tuple[subprocess.Popen[str], str]) -> None:

@@ -22,6 +22,7 @@ import msgspec
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.model import Node, Pod
 from algorithm.packing import PackingAlgorithm, PackingSettings
+from algorithm.reads import EVERYTHING, Reads
 from algorithm.registry import create
 from extender.core.commands import ApiCommand, CommandSet
 from extender.core.freshness import older
@@ -30,7 +31,8 @@ from extender.kube.client.access_review import Reviewer, Verdict
 from extender.kube.client.api import ApiError, Response
 from extender.kube.informers import envelopes as wire
 from extender.kube.informers.podreader import PodReader
-from extender.kube.informers.reflector import NODES, PODS, Change, ChangeKind, Reflector
+from extender.kube.informers.reflection import nodes_read_by, pods_read_by
+from extender.kube.informers.reflector import Change, ChangeKind, Reflector
 from extender.kube.lease.election import LeaseTiming, Wait
 from extender.kube.lease.elector import Elector, LeaderStatus
 from extender.kube.writes.best_effort import BestEffortWriter, _Waiting
@@ -101,8 +103,10 @@ class Replica:
         answered: Callable[[Replica, BindAnswer], None],
         heard: Callable[[str, Event, list[Instruction]], None],
         make: Callable[[], SchedulerAlgorithm] = packing,
+        reads: Reads = EVERYTHING,
     ) -> None:
         self.name, self.policy = name, policy
+        self.reader = PodReader(reads)
         self.rng, self.clock, self._wall_clock = rng, clock, wall_clock
         self._answered, self._heard = answered, heard
         self.machine = SchedulerStateMachine(make(), policy)
@@ -111,13 +115,17 @@ class Replica:
         #: What was known is not true any more: it asks to be restarted.
         self.broken = False
         self._committer = FencedApi(api(self, "committer"), self.fence)
-        self._commands = pod_commands(PodReader().live)
+        self._commands = pod_commands(self.reader.live)
         self._hints = _hints(FencedApi(api(self, "hints"), self.fence), self._commands, clock, wall_clock)
         self._leadership = api(self, "leadership")
         informer: dict[str, Any] = {"clock": clock, "rng": rng, "went_back": self._went_back}
-        self.nodes: Reflector[Node] = Reflector(api(self, "informer"), NODES, self._nodes_changed, **informer)
+        self.nodes: Reflector[Node] = Reflector(
+            api(self, "informer"), nodes_read_by(self.reader), self._nodes_changed, **informer
+        )
         self._pods_buffer = _UntilSynced(self._handle_all)
-        self.pods: Reflector[Pod] = Reflector(api(self, "informer"), PODS, self._pods_changed, **informer)
+        self.pods: Reflector[Pod] = Reflector(
+            api(self, "informer"), pods_read_by(self.reader), self._pods_changed, **informer
+        )
         self.comparer = CacheComparer(api(self, "comparer"), _Guarded(self), policy, every=0, grace=0)
         self.elector = self._make_elector(api(self, "elector")) if policy.elected else None
         self._reviewer = api(self, "reviewer")
@@ -321,7 +329,7 @@ class _Guarded:
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        self.reader = PodReader()
+        self.reader = replica.reader
 
     @property
     def model(self) -> _Guarded:

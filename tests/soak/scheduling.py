@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from algorithm.model import pairs
 from extender.embedded.apiserver.table import NODES, PODS
 from extender.embedded.kubescheduler import model
-from extender.embedded.kubescheduler.config import SchedulerConfig
-from extender.embedded.kubescheduler.core import BindPod, Core, Evict, PatchStatus, Write
+from extender.embedded.kubescheduler.core import BindPod, Core, Evict, Outcome, PatchStatus, Write
 from extender.embedded.kubescheduler.extenders import ExtenderError
 from extender.embedded.kubescheduler.queue import Place
 from extender.scheduling.events import (
@@ -19,10 +21,8 @@ from extender.scheduling.events import (
     PreemptAnswer,
     PreemptRequested,
 )
-from extender.scheduling.policy import PreemptionMode
 from tests.soak.links import Informer, Line
 from tests.soak.replica import Replica
-from tests.soak.users import GPU
 
 if TYPE_CHECKING:
     from tests.soak.world import SoakWorld
@@ -47,23 +47,13 @@ class Scheduling:
         #: Binds that are due, and bind calls that wait for their answer.
         self.binds: list[BindPod] = []
         self.calls: dict[int, _Call] = {}
+        #: How the last attempt of each pod ended, by UID.
+        self.last: dict[str, Outcome] = {}
         self._requests = 0
         self.boot()
 
     def boot(self) -> None:
-        direct = self.world.policy.preemption is PreemptionMode.DIRECT
-        only_waggle_counts = direct or self.world.seed % 2 == 1
-        extender = {
-            "urlPrefix": "http://waggle",
-            "filterVerb": "filter",
-            "bindVerb": "bind",
-            "nodeCacheCapable": True,
-            "managedResources": [{"name": GPU, "ignoredByScheduler": only_waggle_counts}],
-        }
-        if not direct:
-            extender["preemptVerb"] = "preempt"
-        config = SchedulerConfig.model_validate({"percentageOfNodesToScore": 100, "extenders": [extender]})
-        config = config.model_copy(update={"seed": self.world.seed})
+        config = self.world.scheduler_config()
         line = Line(self._ask, config.extenders[0], self.world.draws, lambda uid, node: self.proposed.add((uid, node)))
         self.core = Core(config, [line], now=self.world.now)
         self.binds.clear()
@@ -84,6 +74,9 @@ class Scheduling:
         )
 
     def _ask(self, event: FilterRequested | PreemptRequested) -> FilterAnswer | PreemptAnswer:
+        # The server reads of a caller's pod what its informers read of pods.
+        kept = self.world.reads().annotations(dict(event.pod.annotations), decided=bool(event.pod.node_name))
+        event = msgspec.structs.replace(event, pod=msgspec.structs.replace(event.pod, annotations=pairs(kept)))
         return next(x for x in self._front().handle(event) if isinstance(x, FilterAnswer | PreemptAnswer))
 
     def attempt(self) -> bool:
@@ -92,7 +85,7 @@ class Scheduling:
         queued = self.core.next_pod()
         if queued is None:
             return False
-        outcome = self.core.decide(queued.pod)
+        outcome = self.last[queued.pod.uid] = self.core.decide(queued.pod)
         for write in self.core.conclude(queued.pod, outcome, self.world.now):
             self._scheduler_writes(write)
         return True

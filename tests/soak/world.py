@@ -24,11 +24,13 @@ from random import Random
 from typing import Any
 
 from algorithm.interface import SchedulerAlgorithm
+from algorithm.reads import EVERYTHING, Reads
 from extender.embedded.apiserver.cluster import Cluster
 from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.pods import bind
 from extender.embedded.apiserver.resources import Target
 from extender.embedded.apiserver.table import NODES, PODS
+from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.scheduling.commands import WriteBinding
 from extender.scheduling.events import BindAnswer, Event, Instruction, Ticked
 from extender.scheduling.policy import Policy, PreemptionMode
@@ -36,7 +38,7 @@ from tests.faults.table import OPERATIONS
 from tests.soak.checks import Checks
 from tests.soak.replica import TIMING, Replica, Work, packing, utc
 from tests.soak.scheduling import Scheduling
-from tests.soak.users import Users
+from tests.soak.users import GPU, Users
 from tests.soak.wire import Draws, Name, SimApi
 
 EPOCH = 1_790_000_000.0
@@ -91,7 +93,7 @@ class SoakWorld:
         self.seed = seed
         self.rng = Random(seed)
         self.draws = Draws(self.rng, rate, only)
-        self.policy = policy_of(seed, only)
+        self.policy = self._make_policy(only)
         self._often = OFTEN.get(only[0], "") if only else ""
         self.now = 0.0
         self.steps = 0
@@ -112,6 +114,28 @@ class SoakWorld:
     #: How a replica makes the algorithm that it starts with.
     make: staticmethod[[], SchedulerAlgorithm] = staticmethod(packing)
 
+    def reads(self) -> Reads:
+        """The annotations that the informers keep."""
+        return EVERYTHING
+
+    def _make_policy(self, only: Name | None) -> Policy:
+        return policy_of(self.seed, only)
+
+    def scheduler_config(self) -> SchedulerConfig:
+        """kube-scheduler's."""
+        direct = self.policy.preemption is PreemptionMode.DIRECT
+        extender = {
+            "urlPrefix": "http://waggle",
+            "filterVerb": "filter",
+            "bindVerb": "bind",
+            "nodeCacheCapable": True,
+            "managedResources": [{"name": GPU, "ignoredByScheduler": direct or self.seed % 2 == 1}],
+        }
+        if not direct:
+            extender["preemptVerb"] = "preempt"
+        config = SchedulerConfig.model_validate({"percentageOfNodesToScore": 100, "extenders": [extender]})
+        return config.model_copy(update={"seed": self.seed})
+
     def _make_users(self) -> Users:
         return Users(self.api, self.rng)
 
@@ -130,6 +154,7 @@ class SoakWorld:
             answered=self._bind_answered,
             heard=self._log,
             make=self.make,
+            reads=self.reads(),
         )
 
     def _bind_answered(self, _replica: Replica, answer: BindAnswer) -> None:

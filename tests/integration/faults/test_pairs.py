@@ -7,7 +7,7 @@ import pytest
 from tests.faults.matrix import arena_name, shuffled, slice_of, try_all
 from tests.faults.table import FAULTS, OPERATIONS
 
-ARENAS = pytest.mark.parametrize("arena", ["pods", "election", "claims", "vpods"])
+ARENAS = pytest.mark.parametrize("arena", ["pods", "election", "claims", "vpods", "ordering", "plans"])
 SLICE = slice_of(1)
 
 

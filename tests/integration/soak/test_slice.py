@@ -26,7 +26,7 @@ from tests.soak.wire import Name, every_pair
 SOME = [
     Random(op.name).choice([(p.operation.name, p.fault.name) for p in simulated() if p.operation is op])
     for op in OPERATIONS
-    if op.by not in ("claims", "vpods")
+    if op.by not in ("claims", "vpods", "ordering", "plans")
 ]
 
 

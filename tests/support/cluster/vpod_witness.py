@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections import Counter
-from contextlib import suppress
+from typing import Any
 
-import httpx
+from tests.support.cluster.follower import Follower
 
 _PATH = "/apis/waggle.dev/v1alpha1/vpods"
 
 
-class PlacementWitness:
-    """Follows the API server by a watch of its own, under a name of its own, so that no fault strikes it.
-
-    `moves`: how many vreplicas have left a pod on which they were, by vpod.
-    """
+class PlacementWitness(Follower):
+    """`moves`: how many vreplicas have left a pod on which they were, by vpod."""
 
     def __init__(self, url: str, capacity: int) -> None:
         self._capacity = capacity
         self._placements: dict[str, Counter[str]] = {}
         self._faults: list[str] = []
         self.moves: Counter[str] = Counter()
-        self._client = httpx.Client(base_url=url, timeout=httpx.Timeout(5, read=0.2), headers={"user-agent": "witness"})
-        listed = self._client.get(_PATH).json()
-        for each in listed["items"]:
-            self._take(each, is_gone=False)
-        self._version = listed["metadata"]["resourceVersion"]
-        self._is_over = False
-        self._thread = threading.Thread(target=self._watch, name="witness", daemon=True)
-        self._thread.start()
+        super().__init__(url, _PATH)
 
-    def _watch(self) -> None:
-        while not self._is_over:
-            query = {"watch": "true", "resourceVersion": self._version, "allowWatchBookmarks": "true"}
-            with suppress(httpx.HTTPError), self._client.stream("GET", _PATH, params=query) as response:
-                for line in response.iter_lines():
-                    event = json.loads(line)
-                    if event["type"] == "ERROR":
-                        break
-                    self._version = event["object"]["metadata"]["resourceVersion"]
-                    if event["type"] != "BOOKMARK":
-                        self._take(event["object"], is_gone=event["type"] == "DELETED")
-
-    def _take(self, vpod: dict[str, object], *, is_gone: bool) -> None:
+    def take(self, vpod: dict[str, Any], *, is_gone: bool) -> None:
         metadata, status = vpod["metadata"], vpod.get("status") or {}
         assert isinstance(metadata, dict)
         assert isinstance(status, dict)
@@ -68,8 +44,3 @@ class PlacementWitness:
     def check(self) -> None:
         """Raises AssertionError if a pod ever got more than it can hold."""
         assert not self._faults, self._faults[:5]
-
-    def stop(self) -> None:
-        self._is_over = True
-        self._thread.join()
-        self._client.close()

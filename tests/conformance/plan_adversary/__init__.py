@@ -1,0 +1,1 @@
+"""Random programs and worlds, and judges that were written from the documents alone."""
