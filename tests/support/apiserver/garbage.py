@@ -79,8 +79,9 @@ def owners_of_an_unknown_kind_and_in_other_places_count_as_present(api: Api) -> 
 def orphans_stay(api: Api) -> None:
     owned(api, "orphan", reference(owner(api, "one")))
     api.delete(widgets(api, "/one"), propagationPolicy="Orphan")
+    eventually(lambda: "ownerReferences" not in api.get("configmaps/orphan").json()["metadata"])
     settled(api)
-    assert "ownerReferences" not in api.get("configmaps/orphan").json()["metadata"]
+    assert "orphan" in api.names("configmaps")
 
 
 def in_the_foreground_the_owner_goes_after_what_blocks_it(api: Api) -> None:

@@ -1,0 +1,68 @@
+"""What a simulation is made of: jobs that come, nodes that they run on, and nodes that fail.
+
+Importers of traces and the generator make a `Workload`; the simulator runs it under any algorithm. A job says what it
+needs in the words of no algorithm: the simulator translates it to annotations and resources of the one that it runs.
+
+Times are seconds from the beginning of the trace. Names are unique in their kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+#: The resource of GPUs, in thousandths of one GPU.
+GPU = "gpu"
+#: The resource of processors, in thousandths of one core.
+CPU = "cpu"
+#: The resource of memory, in bytes.
+MEMORY = "memory"
+
+
+class Job(msgspec.Struct, frozen=True):
+    """`pods` pods that are alike. With `gang` they start together or not at all.
+
+    `requests` is what one pod needs, by resource: CPU and GPU in thousandths, MEMORY in bytes, any other resource in
+    its own units. GPUs of 1,000 or more are whole ones; fewer are a part of one. `seconds` is how long the job runs
+    from the moment when it has all of its pods (without `gang`: each pod from its own start); None: it runs for ever.
+    """
+
+    name: str
+    arrival: float
+    requests: Mapping[str, int]
+    seconds: float | None = None
+    pods: int = 1
+    gang: bool = False
+    priority: int = 0
+    tenant: str = ""
+    #: Models of GPUs of which a node must have one; empty: any.
+    gpu_models: tuple[str, ...] = ()
+
+
+class MachineNode(msgspec.Struct, frozen=True):
+    """One node, with its capacity in the units of `Job.requests`, and the labels that an algorithm may read."""
+
+    name: str
+    capacity: Mapping[str, int]
+    gpu_model: str = ""
+    labels: Mapping[str, str] = {}
+
+
+class NodeFailure(msgspec.Struct, frozen=True):
+    """A node that is gone from `at` until `until`, with all that runs there; None: for good."""
+
+    node: str
+    at: float
+    until: float | None = None
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """All that happens to a simulated cluster from outside. Jobs are in order of arrival, failures of `at`."""
+
+    name: str
+    jobs: tuple[Job, ...]
+    nodes: tuple[MachineNode, ...] = ()
+    failures: tuple[NodeFailure, ...] = ()
+    #: What an importer left out or assumed, a sentence each.
+    remarks: tuple[str, ...] = ()
