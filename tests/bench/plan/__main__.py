@@ -28,6 +28,8 @@ _AIMED_AT = {"placed": 5.0, "nothing": 2.0, "refused": 2.0}
 MOST_HUB_RUNS, MOST_DISCOVERED = 3, 1.0
 #: Milliseconds by which the p99 of /filter may be longer beside a plan; memory of the plan over the server's.
 MOST_ADDED, MOST_MEMORY = 3.0, 2.0
+#: Milliseconds for which a plan's copy may hold the engine's lock.
+MOST_HELD = 5.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,6 +91,7 @@ def aims(
         if live.plan_mebibytes:
             ratio = live.plan_mebibytes / live.server_mebibytes
             found.append(_at_most("memory of a plan over the server's", ratio, MOST_MEMORY))
+        found.append(_at_most("longest hold of the engine's lock, ms", live.longest_hold, MOST_HELD))
     if opened is not None:
         found.append(_at_most("gate after the enabling event: p99, ms", 1000 * opened.p99, round(1000 * opened.aim, 1)))
     return found

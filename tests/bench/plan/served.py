@@ -24,13 +24,17 @@ _ROUNDS = 3
 
 @dataclass(frozen=True)
 class Served:
-    """Milliseconds of /filter, quiet and beside plans, and of the plans. MiB: the server, and the plan beside it."""
+    """Milliseconds of /filter, quiet and beside plans, of the plans, and of the longest hold of the engine's lock.
+
+    MiB: the server, and the plan beside it.
+    """
 
     quiet: list[float]
     beside: list[float]
     plans: list[float]
     server_mebibytes: float
     plan_mebibytes: float
+    longest_hold: float
 
     @property
     def added(self) -> float:
@@ -52,13 +56,14 @@ def measure(*, quick: bool = False) -> Served:
         requests = Requests(scale, max(scale.names))
         rounds = [_round(caller, planner, requests, body) for _ in range(1 if quick else _ROUNDS)]
         usage = msgspec.json.decode(caller.call("GET", "/usage"))
-        largest = _plan_memory(caller)
+        metrics = _plan_metrics(caller)
     return Served(
         [each for quiet, _, _ in rounds for each in quiet],
         [each for _, beside, _ in rounds for each in beside],
         [milliseconds for _, _, milliseconds in rounds],
         usage["resident_mib"],
-        largest,
+        metrics["waggle_plan_memory_bytes"] / (1 << 20),
+        metrics["waggle_plan_longest_hold_seconds"] * 1e3,
     )
 
 
@@ -95,9 +100,8 @@ def _filter(caller: Connection, requests: Requests) -> float:
     return took * 1e3
 
 
-def _plan_memory(caller: Connection) -> float:
-    """MiB that the largest process of a plan had at most, as the server's metrics tell; 0 if they do not."""
-    for line in caller.call("GET", "/metrics").decode().splitlines():
-        if line.startswith("waggle_plan") and "bytes" in line.split("{")[0]:
-            return float(line.rpartition(" ")[2]) / (1 << 20)
-    return 0.0
+def _plan_metrics(caller: Connection) -> dict[str, float]:
+    """What the server's metrics say of plans: those without labels, by name."""
+    lines = caller.call("GET", "/metrics").decode().splitlines()
+    found = (line.rpartition(" ") for line in lines if line.startswith("waggle_plan") and "{" not in line)
+    return {name: float(value) for name, _, value in found}
