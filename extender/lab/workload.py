@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from algorithm.model import Node, Pod
+
 #: The resource of GPUs, in thousandths of one GPU.
 GPU = "gpu"
 #: The resource of processors, in thousandths of one core.
@@ -38,6 +40,14 @@ class Job(msgspec.Struct, frozen=True):
     tenant: str = ""
     #: Models of GPUs of which a node must have one; empty: any.
     gpu_models: tuple[str, ...] = ()
+    #: The real records of its pods, for replays: one for each pod, or one for all of them. A simulated pod has its
+    #: labels, annotations, requests and namespace as they are; nothing is translated, whatever the algorithm.
+    templates: tuple[Pod, ...] = ()
+
+    @property
+    def gpu_milli(self) -> int:
+        """Thousandths of GPUs that all of its pods need together."""
+        return self.requests.get(GPU, 0) * self.pods
 
 
 class MachineNode(msgspec.Struct, frozen=True):
@@ -47,6 +57,8 @@ class MachineNode(msgspec.Struct, frozen=True):
     capacity: Mapping[str, int]
     gpu_model: str = ""
     labels: Mapping[str, str] = {}
+    #: The real record, for replays: it is used as it is.
+    record: Node | None = None
 
 
 class NodeFailure(msgspec.Struct, frozen=True):

@@ -1,0 +1,236 @@
+"""What a simulation says: one `Run` for each algorithm, side by side in `Results`. Plain data that msgspec encodes.
+
+Times are seconds from the beginning of the trace. GPUs and cores are in thousandths, and so are sums over time: a
+`gpu_milli_seconds` of 3,600,000 is one GPU for an hour. The same workload, options and seed give the same results, byte
+for byte, in every process.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+#: The version of encoded results. A reader refuses another one.
+VERSION = 1
+#: Most points of a series.
+MOST_POINTS = 1024
+
+
+class Fate(StrEnum):
+    """How a job ended."""
+
+    DONE = "done"
+    #: It ran when the simulation ended.
+    RUNNING = "running"
+    #: Some of its pods had a place when the simulation ended, and it could not begin.
+    PARTLY = "partly placed"
+    WAITING = "waiting"
+
+
+class JobResult(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """What became of one job."""
+
+    name: str
+    tenant: str = ""
+    priority: int = 0
+    pods: int = 1
+    gang: bool = False
+    #: Of all pods together.
+    gpu_milli: int = 0
+    cpu_milli: int = 0
+    arrival: float
+    #: How long one run takes; None: it never ends.
+    seconds: float | None = None
+    fate: Fate = Fate.WAITING
+    #: When its first pod had a place for the first time; when all had one at the same time, for the first time; when
+    #: it was done. None: never.
+    first_start: float | None = None
+    start: float | None = None
+    end: float | None = None
+    #: How often it (of a job that is no gang: one of its pods) began again, because it was evicted or its node failed.
+    evictions: int = 0
+    failures: int = 0
+    #: GPU time of runs that had to begin again, and core time of them.
+    lost_gpu_milli_seconds: float = 0.0
+    lost_cpu_milli_seconds: float = 0.0
+    #: Why it waits at the end: a code of `algorithm.reasons`, if the algorithm gave one, and a text.
+    code: str = ""
+    text: str = ""
+
+    @property
+    def delay(self) -> float | None:
+        """From its arrival until all of its pods had a place; None: never."""
+        return None if self.start is None else self.start - self.arrival
+
+    @property
+    def completion(self) -> float | None:
+        """From its arrival to its end; None: it was not done."""
+        return None if self.end is None else self.end - self.arrival
+
+
+class Ended(StrEnum):
+    """Why a pod left its node."""
+
+    DONE = "done"
+    EVICTED = "evicted"
+    FAILED = "node failed"
+    #: Another pod of its gang was evicted, or lost its node.
+    RESTARTED = "restarted"
+    #: The simulation ended.
+    CUT = "cut"
+
+
+class Stay(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A pod on a node: `pod` is its number in the job."""
+
+    job: str
+    pod: int
+    node: str
+    start: float
+    end: float
+    ended: Ended
+
+
+class Point(msgspec.Struct, frozen=True, gc=False):
+    """The cluster during one step of a series: means over the step, and counts of what happened in it."""
+
+    #: When the step begins.
+    at: float
+    #: GPUs: there, taken by pods, and taken by jobs that run (a gang that waits for more of its pods does not).
+    gpu_milli: float
+    gpu_allocated_milli: float
+    gpu_running_milli: float
+    #: Free, and of no use for a typical pod (`measures` has the definition).
+    gpu_fragmented_milli: float
+    cpu_milli: float
+    cpu_allocated_milli: float
+    cpu_running_milli: float
+    waiting_jobs: float
+    waiting_pods: float
+    running_jobs: float
+    nodes: float
+    arrivals: int
+    ends: int
+    evictions: int
+    failures: int
+
+
+class Series(msgspec.Struct, frozen=True):
+    """At most `MOST_POINTS` points, `step` seconds apart, from 0 on."""
+
+    step: float = 0.0
+    points: tuple[Point, ...] = ()
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Seconds of some jobs: how many jobs, mean, percentiles (the smallest value that so many per cent do not exceed)
+    and the largest. All None without jobs."""
+
+    jobs: int = 0
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p99: float | None = None
+    most: float | None = None
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs of one tenant, or of one size."""
+
+    name: str
+    jobs: int
+    done: int
+    #: Never had all of their places.
+    never_started: int
+    delay: Spread
+    completion: Spread
+    #: The mean of (delay + run) / run, with runs of less than ten seconds counted as ten; None: nobody was done.
+    slowdown: float | None = None
+    gpu_milli_seconds: float = 0.0
+    evictions: int = 0
+    failures: int = 0
+
+
+class Measures(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums of one run. `measures` has the definitions, docs/simulate.md the sources."""
+
+    #: From the first arrival to the last end; the time until which the run was followed.
+    makespan: float
+    until: float
+    all: Group
+    tenants: tuple[Group, ...]
+    sizes: tuple[Group, ...]
+    #: Of the GPU time of all nodes: taken by pods; used by runs that were not lost. None: there are no GPUs.
+    gpu_allocation: float | None = None
+    gpu_utilisation: float | None = None
+    cpu_allocation: float | None = None
+    cpu_utilisation: float | None = None
+    #: Mean of fragmented GPUs by all GPUs, and by GPUs that are not allocated.
+    gpu_fragmentation: float | None = None
+    gpu_fragmentation_of_idle: float | None = None
+    #: GPU time: of all nodes; taken; done and in progress; lost; held by gangs that waited for more of their pods.
+    gpu_milli_seconds: float = 0.0
+    allocated_gpu_milli_seconds: float = 0.0
+    done_gpu_milli_seconds: float = 0.0
+    lost_gpu_milli_seconds: float = 0.0
+    held_gpu_milli_seconds: float = 0.0
+    evictions: int = 0
+    failures: int = 0
+    #: Jain's index of the tenants' slowdowns, 1 (all alike) to 1 / number of tenants; None: less than two tenants.
+    fairness: float | None = None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One algorithm on the workload."""
+
+    #: What the run is called: the algorithm's name, or what the user called it.
+    name: str
+    algorithm: str
+    seed: int = 0
+    jobs: tuple[JobResult, ...] = ()
+    series: Series = Series()
+    measures: Measures
+    #: What had to be assumed to translate the workload.
+    remarks: tuple[str, ...] = ()
+    #: Why the run ended early; "" if it ran to its end.
+    stopped: str = ""
+    #: How often kube-scheduler tried to place a pod.
+    attempts: int = 0
+    #: Only if they were asked for.
+    stays: tuple[Stay, ...] = ()
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    """Several algorithms on one workload."""
+
+    version: int = VERSION
+    release: str = ""
+    workload: str = ""
+    jobs: int = 0
+    pods: int = 0
+    nodes: int = 0
+    gpu_milli: int = 0
+    cpu_milli: int = 0
+    horizon: float | None = None
+    remarks: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+
+
+def encode(results: Results, *, jobs: bool = True) -> bytes:
+    """Return the results as JSON; without `jobs`, without the single jobs and stays."""
+    if not jobs:
+        runs = tuple(msgspec.structs.replace(run, jobs=(), stays=()) for run in results.runs)
+        results = msgspec.structs.replace(results, runs=runs)
+    return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
+
+
+def decode(text: bytes) -> Results:
+    """Return results from JSON. Raises ValueError for anything else."""
+    try:
+        found = msgspec.json.decode(text, type=Results)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"not results of a simulation: {error}") from error
+    if found.version != VERSION:
+        raise ValueError(f"version: expected {VERSION}, got {found.version}")
+    return found
