@@ -42,7 +42,7 @@ from extender.server.views import (
     node_views,
     pod_view,
 )
-from extender.server.whatif import Verdict, WhatIf, bounded
+from extender.server.whatif import SECONDS, Verdict, WhatIf, bounded
 
 T = TypeVar("T")
 
@@ -79,6 +79,8 @@ class ReadModel:
         self.api_silence: Callable[[], float] = lambda: 0.0
         #: Sentences about what a pod waits for that start-up ordering holds back, by namespace and name.
         self.dependencies: Callable[[str, str], Sequence[str]] = lambda _namespace, _name: ()
+        #: The time of day, in seconds since 1970.
+        self.wall: Callable[[], float] = time.time
         self._rows = PodRows(machine, loop, messages)
         #: Use and waiting over the last hour; the service adds a sample every half minute.
         self.usage = UsageHistory()
@@ -87,11 +89,13 @@ class ReadModel:
         """Add a source of metrics, called at each scrape (the informers' staleness, the committer's queue)."""
         self._gauges.append(source)
 
-    def pods(self, states: Container[str] | None = None) -> list[PodView]:
-        """Return all pods that take room or wait, or those in one of these states, sorted by namespace and name."""
+    def pods(self, states: Container[str] | None = None, *, patience: float = SECONDS) -> list[PodView]:
+        """Return all pods that take room or wait, or those in one of these states, sorted by namespace and name.
+
+        `patience`: seconds for which the algorithm is asked what it would do with those that wait."""
         views = self._each_pod(self._view, states)
         undecided = [view.uid for view in views if view.state == State.WAITING and not _is_held_back(view)]
-        found = self._what_if.ask(undecided)
+        found = self._what_if.ask(undecided, patience)
         with self._loop.paused():
             nodes = len(self._machine.driver.nodes)
         return sorted(
@@ -136,7 +140,7 @@ class ReadModel:
         rows = self._rows.read()
         states = Counter(row.state for row in rows)
         return UsageSample(
-            at=time.time(),
+            at=self.wall(),
             running=states[State.BOUND.value],
             waiting=states[State.WAITING.value],
             preempting=states[State.PREEMPTING.value],

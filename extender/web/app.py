@@ -17,6 +17,7 @@ from extender.settings import Settings
 from extender.web.error_answers import add_error_handlers
 from extender.web.http.certificates import Certificates
 from extender.web.http.doors import Doors, Hosts
+from extender.web.http.read_only import ABOUT_REPLAY, ReadOnly
 from extender.web.limits.pool import Pool
 from extender.web.pages.authorization import everybody, guard, may_get
 from extender.web.pages.diff import diff_routes
@@ -65,15 +66,17 @@ def create_app(
     certificates: Certificates | None = None,
     reviewer: Reviewer | None = None,
     parts: Parts | None = None,
+    replay: str = "",
 ) -> FastAPI:
     """Return the HTTP layer of `runtime`, `claims`, `vpods`, `plans` and `ordering`, as far as they are served. With a
     comparer, the app also has the page that compares the cache with the API server.
 
     `certificates` are those that the server presents: metrics and /readyz report their state. `reviewer` decides who
     may see pages; if the settings require a review and there is no reviewer, nobody may. `parts`: those that a server
-    runs with already (lazy.py); then `certificates` are not read.
+    runs with already (lazy.py); then `certificates` are not read. `replay`: the runtime is this moment of a recording; pages
+    can be read, and everything else is refused.
     """
-    parts = parts or Parts.of(runtime, settings.server, certificates, claims, vpods, plans, ordering)
+    parts = parts or Parts.of(runtime, settings.server, certificates, claims, vpods, plans, ordering, replay=replay)
     app = _App(parts)
     pages = Pool("pages", _PAGE_THREADS)
     app.include_router(verb_routes(parts.verbs))
@@ -89,7 +92,7 @@ def create_app(
             app.include_router(diff_routes(comparer), dependencies=guards)
     algorithm = settings.algorithm.name if runtime is not None else ""
     app.include_router(
-        ui_routes(runtime, algorithm, pages, claims, vpods, plans=plans is not None), dependencies=guards
+        ui_routes(runtime, algorithm, pages, claims, vpods, plans=plans is not None, replay=replay), dependencies=guards
     )
     if ordering is not None:
         explains = runtime is None
@@ -124,8 +127,11 @@ def create_app(
         app.include_router(plan_routes(PlanHandlers(plans, planners, parts.budgets.bodies)))
     if runtime is not None:  # after all others: the algorithm's own pages may have any path
         app.include_router(own_page_routes(runtime, pages), dependencies=guards)
-    _add_index(app, algorithm, _ABOUT if algorithm else _ABOUT_CLAIMS if claims is not None else _ABOUT_VPODS)
+    about = _ABOUT if algorithm else _ABOUT_CLAIMS if claims is not None else _ABOUT_VPODS
+    _add_index(app, algorithm, ABOUT_REPLAY.format(replay) if replay else about)
     add_error_handlers(app, app.verbs)
+    if replay:
+        app.add_middleware(ReadOnly, replay=replay)
     app.add_middleware(
         Doors,
         verbs=app.verbs,
@@ -155,10 +161,10 @@ class _App(FastAPI):
         self.budgets = parts.budgets
 
 
-def _add_index(app: FastAPI, algorithm: str, about: str) -> None:
+def _add_index(app: _App, algorithm: str, about: str) -> None:
     @app.get("/", tags=["people"], summary="What this is")
     async def index() -> Index:
-        verbs = [f"/{verb.name}" for verb in VERBS if algorithm]
+        verbs = [f"/{verb.name}" for verb in VERBS if f"/{verb.name}" in app.verbs]
         return Index(about=about, algorithm=algorithm, verbs=verbs, pages=_pages(app))
 
 

@@ -11,6 +11,7 @@ from extender.web.http.certificates import Certificates
 from extender.web.http.refusals import Refusals
 from extender.web.limits.budget import Budgets
 from extender.web.limits.turnstile import Turnstile
+from extender.web.http.read_only import ReadOnlyReplay
 from extender.web.pages.metrics import Metrics
 from extender.web.pages.probes import Probes
 from extender.web.verbs.handler import Verbs
@@ -43,12 +44,15 @@ class Parts(NamedTuple):
         vpods: VPodService | None = None,
         plans: PlanService | None = None,
         ordering: OrderingService | None = None,
+        *,
+        replay: str = "",
     ) -> Self:
         """New parts. `certificates` are those that the server presents: metrics and /readyz report their state.
 
-        `runtime` None: no verbs are served, but only claims, vpods or start-up ordering.
+        `runtime` None: no verbs are served, but only claims, vpods or start-up ordering. `replay`: the runtime is this
+        moment of a recording, so its pages are served, and no verbs.
         """
-        served: Served | None = runtime or claims or vpods or ordering
+        served: Served | None = ReadOnlyReplay(replay) if replay else runtime or claims or vpods or ordering
         assert served is not None
         shown = certificates or Certificates(None)
         refusals = Refusals()
@@ -64,6 +68,6 @@ class Parts(NamedTuple):
             others["ordering"] = ordering
         measured = [*others.values(), *([] if plans is None else [plans])]
         metrics = Metrics(runtime, *sources, *(each.metrics for each in measured))
-        verbs = Verbs(runtime, metrics, max_body=max_body, bodies=budgets.bodies)
+        verbs = Verbs(None if replay else runtime, metrics, max_body=max_body, bodies=budgets.bodies)
         probes = Probes(served, shown.readiness_warning, others=others, hang=settings.hang_seconds)
         return cls(verbs, probes, metrics, budgets, refusals, Turnstile(), shown)

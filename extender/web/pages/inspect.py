@@ -22,6 +22,7 @@ from algorithm.model import Pod
 from algorithm.reasons import Reason
 from extender.scheduling.state.node_info import NodeInfo
 from extender.scheduling.state.selector import Selector
+from extender.server.readmodel import ReadModel
 from extender.server.runtime import Runtime
 from extender.server.similar import did_you_mean
 from extender.server.views import Explanation, FaultsView, PodView
@@ -182,23 +183,13 @@ def inspect_routes(
     @pool.page
     def pods(wanted: Annotated[_PodFilters, Query()]) -> Response:
         states = None if wanted.state is None else (wanted.state,)
-        found = [view for view in runtime.model.pods(states) if _matches(view, wanted)]
-        return _json(PodListBody(items=[_pod(view) for view in found]))
+        return _json(pod_list(view for view in runtime.model.pods(states) if _matches(view, wanted)))
 
     @router.get("/v1/inspect/nodes", summary="Nodes: allocatable, requested, pods", response_model=NodeListBody)
     @pool.page
     def nodes(wanted: Annotated[_NodeFilters, Query()]) -> Response:
         selector = _selector(wanted.label_selector)
-        devices: Counter[str] = Counter()
-        for row in runtime.model.rows():
-            if row.node:
-                devices[row.node] += row.devices
-        items = [
-            _node(name, info, devices[name])
-            for name, info in runtime.model.cache_snapshot().nodes.items()
-            if selector.matches(info.node.labels if info.node else ())
-        ]
-        return _json(NodeListBody(items=items))
+        return _json(node_list(runtime.model, selector))
 
     @router.get("/v1/inspect/cache", summary="Pods that take room, bound or proposed", response_model=CacheBody)
     @pool.page
@@ -247,6 +238,25 @@ def inspect_routes(
         raise HTTPException(404, f"no pod {namespace}/{pod} is known; {known}{meant}")
 
     return router
+
+
+def pod_list(views: Iterable[PodView]) -> PodListBody:
+    """Return the page of these pods."""
+    return PodListBody(items=[_pod(view) for view in views])
+
+
+def node_list(model: ReadModel, selector: Selector | None = None) -> NodeListBody:
+    """Return the page of the nodes with such labels; None: of all."""
+    devices: Counter[str] = Counter()
+    for row in model.rows():
+        if row.node:
+            devices[row.node] += row.devices
+    items = [
+        _node(name, info, devices[name])
+        for name, info in model.cache_snapshot().nodes.items()
+        if selector is None or selector.matches(info.node.labels if info.node else ())
+    ]
+    return NodeListBody(items=items)
 
 
 def own_page_routes(runtime: Runtime, pool: Pool) -> APIRouter:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import time
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -143,12 +142,14 @@ def ui_routes(
     vpods: VPodService | None = None,
     *,
     plans: bool = False,
+    replay: str = "",
 ) -> APIRouter:
     """The routes. `algorithm` is its configured name. The map is computed in `pool`. Without a runtime the page shows
-    the pools of `claims`, the sets of `vpods`, and nothing else. `plans`: this server makes plans."""
+    the pools of `claims`, the sets of `vpods`, and nothing else. `plans`: this server makes plans. `replay`: what is
+    shown is this moment of a recording; "": it is live."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
     served = _files()
-    increments = Increments(_Reader(runtime, algorithm, claims, vpods, plans=plans).pieces)
+    increments = Increments(_Reader(runtime, algorithm, claims, vpods, plans=plans, replay=replay).pieces)
 
     @router.get("/ui", summary="The cluster, or its pools, as a picture, for a browser", response_class=Response)
     async def page(request: Request) -> Response:
@@ -169,7 +170,7 @@ def ui_routes(
         return _data(request, increments.since(wanted.since))
 
     if runtime is not None:
-        _add_tables(router, Tables(runtime.model.rows), pool)
+        _add_tables(router, Tables(runtime.model.rows, wall=lambda: runtime.model.wall()), pool)
     return router
 
 
@@ -209,8 +210,9 @@ class _Reader:
         vpods: VPodService | None,
         *,
         plans: bool,
+        replay: str,
     ) -> None:
-        self._plans = plans
+        self._plans, self._replay = plans, replay
         self._runtime, self._algorithm, self._claims, self._vpods = runtime, algorithm, claims, vpods
         self._nodes = NodePieces()
         self._has_cells = True
@@ -237,9 +239,15 @@ class _Reader:
     def _cluster(self, runtime: Runtime) -> list[bytes]:
         model = runtime.model
         return [
-            _head(self._algorithm, runtime.readiness(), model.api_silence(), plans=self._plans),
+            _head(
+                self._algorithm,
+                runtime.readiness(),
+                model.api_silence(),
+                plans=self._plans,
+                replay=(self._replay, model.wall()) if self._replay else None,
+            ),
             history_piece(model.usage.samples()),
-            preemptions_piece(model.preemptions(), time.time()),
+            preemptions_piece(model.preemptions(), model.wall()),
             *self._hardware(runtime),
             *waiting_pieces(model.pods(PENDING)),
         ]
@@ -253,15 +261,21 @@ class _Reader:
         return self._nodes.of(runtime.model.cache_snapshot())
 
 
-def _head(algorithm: str, found: Readiness, silent: float, *, plans: bool) -> bytes:
-    """`algorithm` is "" where there is none: then there is no cluster to show, but only pools and sets of vpods."""
-    head = {
+def _head(
+    algorithm: str, found: Readiness, silent: float, *, plans: bool, replay: tuple[str, float] | None = None
+) -> bytes:
+    """`algorithm` is "" where there is none: then there is no cluster to show, but only pools and sets of vpods.
+
+    `replay`: which moment of a recording this is, and that moment in seconds since 1970."""
+    head: dict[str, object] = {
         "algorithm": algorithm,
         "ready": found.ready,
         "detail": found.detail,
         "silent": int(silent),
         "plans": plans,
     }
+    if replay is not None:
+        head |= {"replay": replay[0], "now": replay[1]}
     return msgspec.json.encode(head)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Container, Mapping
 from concurrent.futures import Future
 from contextlib import closing
@@ -119,6 +120,9 @@ class FixedRuntime:
     def rows(self) -> list[PodRow]:
         self._ask("rows")
         return list(self.pod_rows)
+
+    def wall(self) -> float:
+        return time.time()
 
     def api_silence(self) -> float:
         return self.silent

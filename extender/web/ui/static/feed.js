@@ -1,6 +1,6 @@
 // Asks the server what changed since the last answer, again and again. Says how that goes: connecting, live, silent (the
 // server answers, but does not hear the API server), unready (it may not serve kube-scheduler), warned (it serves, and has
-// something to say to operators), refused (who looks may not), lost.
+// something to say to operators), frozen (a moment of a recording), refused (who looks may not), lost.
 
 const PERIOD = 2000;
 const LONGEST_PAUSE = 30000;
@@ -31,7 +31,8 @@ async function answered(path, how, patience) {
 }
 
 // A state and its text, of what the server says of itself.
-function standing({ ready, detail, silent }) {
+function standing({ ready, detail, silent, replay }) {
+  if (replay) return ["frozen", ready ? "frozen" : `frozen; then: ${detail}`];
   if (silent) return ["silent", `API server silent for ${silent} s`];
   if (!ready) return ["unready", detail];
   return detail ? ["warned", detail] : ["live", "live"];

@@ -63,6 +63,7 @@ function takePieces(pieces) {
     map.fill();
   }
   byId("algorithm").textContent = world.algorithm;
+  showReplay();
   apply();
   repaint();
   waiting.update();
@@ -73,6 +74,11 @@ function takePieces(pieces) {
   for (const each of [...tables, detail]) each.changed();
   showEmpty();
   looks += 1;
+}
+
+function showReplay() {
+  byId("replay").hidden = !world.replay;
+  byId("replay").textContent = world.replay ? `replay of ${world.replay}, read-only` : "";
 }
 
 function repaint() {

@@ -1,0 +1,148 @@
+"""One moment of a recording: all events up to it are replayed, and then the clock stands still.
+
+    log --> fresh engine --> events up to the moment --> Runtime with a frozen clock --> views, pages, explanations
+
+The engine is the real one, in a real `Runtime`, so pages and texts are those of a live server. Nothing is carried out,
+no timer runs, and nothing may change the engine afterwards: that is the caller's promise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import NamedTuple
+
+from extender.replay.logs import Log
+from extender.replay.moments import Moment, Span, beyond, clock_text, duration_text, limit_of
+from extender.scheduling.events import Instruction
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.server.recording import RecordingError, Step, replay_on
+from extender.server.runtime import Runtime
+from extender.server.usage import EVERY, HOUR
+
+
+class Frozen(NamedTuple):
+    """The engine at one moment. `at` is that moment in seconds of the log's clock, `number` that of the last event."""
+
+    log: Log
+    runtime: Runtime
+    machine: SchedulerStateMachine
+    span: Span
+    at: float
+    number: int
+
+    @property
+    def text(self) -> str:
+        """What this is, in a few words: for a banner, and for the head of a text."""
+        after = f"+{duration_text(self.at - self.span.first)}"
+        when = clock_text(self.at, self.span)
+        return f"{self.log.name} at {when if when == after else f'{when} ({after})'}, after event {self.number}"
+
+
+def freeze(log: Log, moment: Moment, *, usage: bool = False) -> Frozen:
+    """Replay `log` up to `moment`. With `usage` the last hour before it is sampled, as a live server does for its page.
+
+    Raises MomentError if the log does not have the moment, RecordingError, AlgorithmError and OSError.
+    """
+    span = Span(log.first().at, log.epoch)
+    limit, number = limit_of(moment, span)
+    if usage and math.isinf(limit):
+        limit, number = _time_of(log, moment, span, number)
+    stage = Stage(log, span)
+    sampler = _Sampler(stage.runtime, limit - HOUR if usage else math.inf)
+    steps = _Until(log.steps(), limit, number)
+    for step in steps:
+        stage.handle(step)
+        sampler.look(step.at)
+    if steps.last is None:
+        raise RecordingError(f"{log.path}: the log has no event up to {moment.text}")
+    if not steps.is_complete:
+        raise beyond(moment, span, steps.last.at, stage.machine.sequence)
+    stage.now = steps.last.at if math.isinf(limit) else limit
+    stage.know_epoch()
+    return Frozen(log, stage.runtime, stage.machine, span, stage.now, stage.machine.sequence)
+
+
+class Stage:
+    """A fresh engine in a `Runtime` whose clock shows what the log says. `now` is that time."""
+
+    def __init__(self, log: Log, span: Span) -> None:
+        self.now = span.first
+        self.machine = log.engine()
+        self._epoch = span.epoch
+        self.runtime = Runtime(self.machine, _not_carried_out, clock=lambda: self.now, algorithm=log.header.algorithm)
+        self.runtime.model.wall = lambda: (self._epoch or 0.0) + self.now
+
+    def handle(self, step: Step) -> list[Instruction]:
+        """Handle one step; returns what it causes."""
+        self.now = step.at
+        [(_, instructions)] = replay_on(self.machine, iter((step,)))
+        return instructions
+
+    def know_epoch(self) -> None:
+        """If the log does not say which time of day it was, go by the creation of pods."""
+        if self._epoch is None:
+            self._epoch = _epoch_by_pods(self.machine)
+
+
+class _Until:
+    """Steps up to a limit in time, or to the event of a number. `is_complete`: the log goes on, or ends just there."""
+
+    def __init__(self, steps: Iterator[Step], limit: float, number: int | None) -> None:
+        self._steps, self._limit, self._number = steps, limit, number
+        self.last: Step | None = None
+        self.is_complete = math.isinf(limit) and number is None
+
+    def __iter__(self) -> Iterator[Step]:
+        for count, step in enumerate(self._steps, start=1):
+            if step.at > self._limit:
+                self.is_complete = True
+                return
+            self.last = step
+            yield step
+            if count == self._number:
+                self.is_complete = True
+                return
+        self.is_complete |= self.last is not None and self.last.at == self._limit
+
+
+class _Sampler:
+    """Samples use and waiting from a time on, seconds of the log's clock, as often as a live server does."""
+
+    def __init__(self, runtime: Runtime, begin: float) -> None:
+        self._runtime, self._begin, self._next = runtime, begin, -math.inf
+
+    def look(self, now: float) -> None:
+        if now < self._begin or now < self._next or self._runtime.informed().ready is False:
+            return
+        self._next = now + EVERY
+        model = self._runtime.model
+        model.usage.add(model.usage_sample())
+
+
+def _time_of(log: Log, moment: Moment, span: Span, number: int | None) -> tuple[float, int | None]:
+    """Return when an event happened, or the last one, and its number: only then is the hour before it known."""
+    steps = _Until(log.steps(), math.inf, number)
+    count = sum(1 for _ in steps)
+    if steps.last is None or not steps.is_complete:
+        raise beyond(moment, span, steps.last.at if steps.last else span.first, count)
+    return steps.last.at, count
+
+
+def _epoch_by_pods(machine: SchedulerStateMachine) -> float:
+    """Return seconds since 1970 at 0 of the log's clock, as the creation of pods shows it; 0.0 if none does.
+
+    No pod is seen before it is created, and most are seen at once.
+    """
+    found = 0.0
+    for pod_info in machine.pod_infos():
+        with suppress(ValueError):
+            created = datetime.fromisoformat(pod_info.pod.created).timestamp()
+            found = max(found, created - pod_info.history[0].at) if pod_info.history else found
+    return found
+
+
+def _not_carried_out(_instruction: Instruction) -> None:
+    """What the engine wanted to be written was written, or failed, long ago: the log has the report."""
