@@ -1,8 +1,8 @@
 """`waggle replay LOG --at TIME`: one moment of a recording, as a text or as the read-only pages of a server.
 
-    text    what `waggle top` says, then pods by state with their reasons, then nodes; or one pod, as `waggle explain`
-    json    the inspect pages
-    served  the very pages of a live server, on the loopback interface, until Ctrl-C
+text    what `waggle top` says, then pods by state with their reasons, then nodes; or one pod, as `waggle explain`
+json    the inspect pages
+served  the very pages of a live server, on the loopback interface, until Ctrl-C
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ def _room(node: Any) -> str:
     shown = [name for name in node["allocatable"] if "/" in name or name == "cpu"]
     shown.sort(key=lambda name: ("/" not in name, name))
     taken = node["requested"]
-    return ", ".join(f"{number(name, taken.get(name, 0))}/{number(name, node['allocatable'][name])} {name}" for name in shown)
+    return ", ".join(
+        f"{number(name, taken.get(name, 0))}/{number(name, node['allocatable'][name])} {name}" for name in shown
+    )
 
 
 def serve_pages(frozen: Frozen, port: int, opened: Callable[[str], None]) -> None:

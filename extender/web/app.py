@@ -73,8 +73,8 @@ def create_app(
 
     `certificates` are those that the server presents: metrics and /readyz report their state. `reviewer` decides who
     may see pages; if the settings require a review and there is no reviewer, nobody may. `parts`: those that a server
-    runs with already (lazy.py); then `certificates` are not read. `replay`: the runtime is this moment of a recording; pages
-    can be read, and everything else is refused.
+    runs with already (lazy.py); then `certificates` are not read. `replay`: the runtime is this moment of a recording;
+    pages can be read, and everything else is refused.
     """
     parts = parts or Parts.of(runtime, settings.server, certificates, claims, vpods, plans, ordering, replay=replay)
     app = _App(parts)

@@ -170,7 +170,7 @@ def ui_routes(
         return _data(request, increments.since(wanted.since))
 
     if runtime is not None:
-        _add_tables(router, Tables(runtime.model.rows, wall=lambda: runtime.model.wall()), pool)
+        _add_tables(router, Tables(runtime.model.rows, wall=runtime.model.wall), pool)
     return router
 
 
