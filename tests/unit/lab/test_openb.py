@@ -40,7 +40,7 @@ def test_a_list_of_pods_may_have_five_columns() -> None:
         ([PODS[0], "p0,1,2\n"], "f, line 2: expected 7 columns"),
         ([PODS[0], "p0,1,2,3,4,5,6,7\n"], "f, line 2: expected 7 columns"),
         ([PODS[0], ",1,2,1,4,5,6\n"], "f, line 2: name: empty"),
-        ([PODS[0], "p0,1,2,2,500,,LS\n"], "f, line 2: gpu_milli: expected 1000 for 2 GPUs, got 500"),
+        ([PODS[0], "p0,1,2,2,500,,LS\n"], "f, line 2: gpu_milli: expected 1000 for 2 GPUs, got '500'"),
         ([PODS[0], "x" * 200_000 + "\n"], "f, line 2: field larger than field limit"),
     ],
 )

@@ -1,0 +1,71 @@
+"""Finds out which format a file has: by its first bytes, by the columns of its first line, or by its name."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from extender.lab.importers.registry import JSON_LIST, SQLITE, Format, Part
+from extender.lab.tables import LONGEST_LINE, TraceError, open_file
+
+_SQLITE = b"SQLite format 3\x00"
+_PEEK = 65_536
+#: Files of one folder that are looked at.
+_MOST_FILES = 1000
+
+
+class Found(NamedTuple):
+    """A file, the format that it belongs to, and which part of that it is."""
+
+    path: Path
+    format: Format
+    part: Part
+
+
+def recognise(path: Path, formats: Iterable[Format]) -> Found | None:
+    """Return what a file is; None if it is none of these. Raises OSError and TraceError."""
+    begin, columns = _look(path)
+    for each in formats:
+        for part in each.parts:
+            if part.beginning:
+                if part.beginning == begin:
+                    return Found(path, each, part)
+            elif set(part.columns) <= columns or (part.file and _stem(path) == part.file):
+                return Found(path, each, part)
+    return None
+
+
+def files(paths: Iterable[Path]) -> list[tuple[Path, bool]]:
+    """Return the files to look at, those of folders included, and whether each was named by itself."""
+    found: list[tuple[Path, bool]] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(each for each in path.iterdir() if each.is_file())
+            if len(inside) > _MOST_FILES:
+                raise TraceError(f"{path}: expected at most {_MOST_FILES} files")
+            found += [(each, False) for each in inside]
+        else:
+            found.append((path, True))
+    return found
+
+
+def _look(path: Path) -> tuple[str, frozenset[str]]:
+    """How a file begins, and the columns of its first line."""
+    try:
+        with open_file(path) as file:
+            first = file.read(_PEEK)
+            line = first.partition(b"\n")[0] if b"\n" in first else first + file.readline(LONGEST_LINE)
+    except EOFError as error:
+        raise TraceError(f"{path}: expected a whole gzip file: {error}") from error
+    if first.startswith(_SQLITE):
+        return SQLITE, frozenset()
+    text = line.decode("utf-8-sig", "replace").strip()
+    if text.startswith("["):
+        return JSON_LIST, frozenset()
+    return "", frozenset(cell.strip() for row in csv.reader([text[:_PEEK]]) for cell in row)
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".csv")

@@ -1,0 +1,132 @@
+"""Microsoft's Philly clusters, 2017: the list of jobs in JSON (`cluster_job_log`), and of machines.
+
+Format: https://github.com/msr-fiddle/philly-traces/blob/master/README.md. The trace says where attempts of a job ran,
+not what it asked for. It is taken to ask for the GPUs of its first attempt, on as few machines of 8 as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from extender.lab.draft import MOST_GPUS, MOST_PODS, Draft, Where
+from extender.lab.importers.json_entries import Entry, entries
+from extender.lab.importers.registry import JSON_LIST, Format, Part
+from extender.lab.tables import Lines, Problems, TraceError, seconds
+from extender.lab.workload import GPU, Job, MachineNode, Workload
+
+#: GPUs of the larger machines of the clusters.
+_MACHINE = 8
+_STATES = ("Pass", "Killed", "Failed")
+_NEVER = (None, "", "None")
+
+
+def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
+    draft = Draft("philly", problems)
+    if "nodes" in paths:
+        with Lines(paths["nodes"]) as lines:
+            for row in FORMAT.table(lines, "nodes", problems):
+                with problems.of_a_line():
+                    gpus = row.whole("number of GPUs", MOST_GPUS)
+                    model = row.text("single GPU mem")
+                    node = MachineNode(row.name("machineId"), {GPU: gpus * 1000}, model)
+                    draft.node(node, Where(lines.file, row.number, "machineId"))
+    latest = 0.0
+    for entry in entries(paths["jobs"]):
+        with problems.of_a_line():
+            latest = max(latest, _job(entry, draft))
+    draft.open_ended(latest)
+    draft.remark("Jobs ask for the GPUs of their first attempt, on as few machines of 8 as possible.")
+    draft.remark("Cpu and memory are not known. Tenants are virtual clusters (vc); all jobs have the same priority.")
+    draft.remark("A job runs as long as all its attempts together.")
+    return draft.workload(from_first=True)
+
+
+def _job(entry: Entry, draft: Draft) -> float:
+    """Add a job; returns the latest time that it names."""
+    if entry.text("status") not in _STATES:
+        raise entry.error("status", f"one of {', '.join(_STATES)}")
+    arrival = _time(entry, "submitted_time", entry.value("submitted_time"))
+    if arrival is None:
+        raise entry.error("submitted_time", "a time like 2017-10-07 01:11:39")
+    attempts = entry.value("attempts")
+    if not isinstance(attempts, list):
+        raise entry.error("attempts", "a list")
+    if not attempts:
+        draft.count("jobs have no attempt and are left out")
+        return arrival
+    gpus = _gpus(entry, attempts[0])
+    if gpus == 0:
+        draft.count("jobs have no GPU in their first attempt and are left out")
+        return arrival
+    ran, latest, ended = _attempts(entry, attempts, draft)
+    pods = ceil(gpus / _MACHINE)
+    if gpus % pods:
+        draft.count("jobs have GPUs that their pods cannot share evenly; each pod has the next whole number")
+    if not ended:
+        draft.count("jobs were still running at the end of the trace; they run until then")
+    job = Job(
+        name=entry.text("jobid"),
+        arrival=arrival,
+        requests=draft.requests(gpu_milli=ceil(gpus / pods) * 1000),
+        seconds=ran if ended else None,
+        pods=pods,
+        gang=pods > 1,
+        tenant=entry.text("vc"),
+    )
+    draft.job(job, Where(entry.file, entry.line, "jobid"))
+    return max(arrival, latest)
+
+
+def _gpus(entry: Entry, attempt: Any) -> int:
+    """GPUs of an attempt."""
+    detail = attempt.get("detail") if isinstance(attempt, dict) else None
+    if not isinstance(detail, list) or not all(
+        isinstance(each, dict) and isinstance(each.get("gpus"), list) for each in detail
+    ):
+        raise entry.error("attempts[0].detail", "a list of machines with their gpus")
+    gpus = sum(len(each["gpus"]) for each in detail)
+    if gpus > MOST_GPUS * MOST_PODS:
+        raise entry.error("attempts[0].detail", f"at most {MOST_GPUS * MOST_PODS} GPUs")
+    return gpus
+
+
+def _attempts(entry: Entry, attempts: list[Any], draft: Draft) -> tuple[float, float, bool]:
+    """Seconds of all attempts together, the latest time that they name, and whether the last one ended."""
+    ran, latest, ended = 0.0, 0.0, True
+    for number, attempt in enumerate(attempts):
+        if not isinstance(attempt, dict):
+            raise entry.error(f"attempts[{number}]", "an object")
+        start = _time(entry, f"attempts[{number}].start_time", attempt.get("start_time"))
+        end = _time(entry, f"attempts[{number}].end_time", attempt.get("end_time"))
+        ended = end is not None
+        if start is not None and end is not None and end >= start:
+            ran += end - start
+        elif ended or number < len(attempts) - 1:
+            draft.count("attempts have no start, no end, or end before they start, and count for nothing")
+        latest = max(latest, start or 0.0, end or 0.0)
+    return ran, latest, ended
+
+
+def _time(entry: Entry, path: str, value: Any) -> float | None:
+    if value in _NEVER:
+        return None
+    found = seconds(value) if isinstance(value, str) else None
+    if found is None:
+        where = f"{entry.file}, line {entry.line}: {path}"
+        raise TraceError(f"{where}: expected a time like 2017-10-07 01:11:39, got {value!r:.50}")
+    return found
+
+
+FORMAT = Format(
+    name="philly",
+    title="Microsoft, philly-traces",
+    url="https://github.com/msr-fiddle/philly-traces",
+    parts=(
+        Part("jobs", beginning=JSON_LIST),
+        Part("nodes", ("machineId", "number of GPUs", "single GPU mem"), needed=False),
+    ),
+    read=_read,
+)
