@@ -1,6 +1,6 @@
 """A workload while it is read: jobs and nodes are checked and counted, and what is left out is remembered.
 
-Names are unique, and requests that are alike share one record, so that a million jobs take some 300 MiB.
+Names are unique, and requests that are alike share one record, so that a million jobs take some 450 MiB.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ class Draft:
         """Count one of something that was assumed or left out: "jobs that never started were left out"."""
         self._counts[what] += 1
 
-    def open_ended(self, latest: float) -> None:
-        """Let the jobs without an end run until `latest`, in the time of their arrivals."""
+    def end_at(self, latest: float, begun: Mapping[str, float]) -> None:
+        """Let jobs run until `latest`, as if each had begun when `begun` says by its name."""
         for place, job in enumerate(self._jobs):
-            if job.seconds is None:
-                self._jobs[place] = replace(job, seconds=max(0.0, latest - job.arrival))
+            if job.name in begun:
+                self._jobs[place] = replace(job, seconds=max(0.0, latest - begun[job.name]))
 
     def workload(self, *, from_first: bool = False) -> Workload:
         """Return the workload; `from_first`: times count from the first arrival."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from extender.lab.importers import azure, helios, openb, pai, philly, spot
-from extender.lab.importers.detection import Found, files, recognise
+from extender.lab.importers import azure, helios, openb, own, pai, philly, spot
+from extender.lab.importers.detection import Found, files, nearest, recognise
 from extender.lab.importers.registry import Format
 from extender.lab.tables import Problems, TraceError
 from extender.lab.workload import Workload
 
 #: By name, in the order in which files are compared with them.
-FORMATS = {module.FORMAT.name: module.FORMAT for module in (openb, pai, philly, helios, spot, azure)}
+FORMATS = {module.FORMAT.name: module.FORMAT for module in (openb, pai, philly, helios, spot, azure, own)}
 
 
 def load(paths: Path | Sequence[Path], format: str | None = None, *, skip_broken: bool = False) -> Workload:  # noqa: A002
@@ -34,7 +34,7 @@ def load(paths: Path | Sequence[Path], format: str | None = None, *, skip_broken
         if each is not None:
             found.append(each)
         elif named:
-            raise TraceError(f"{path}: expected a file of {_named(chosen)}")
+            raise TraceError(f"{path}: expected a file of {_named(chosen)}{nearest(path, chosen)}")
     return _read(found, given, Problems(skip=skip_broken))
 
 

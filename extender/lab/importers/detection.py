@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from extender.lab.importers.registry import JSON_LIST, SQLITE, Format, Part
+from extender.lab.importers.registry import JSON_LIST, JSON_OBJECT, SQLITE, Format, Part
 from extender.lab.tables import LONGEST_LINE, TraceError, open_file
 
 _SQLITE = b"SQLite format 3\x00"
@@ -37,6 +37,17 @@ def recognise(path: Path, formats: Iterable[Format]) -> Found | None:
     return None
 
 
+def nearest(path: Path, formats: Iterable[Format]) -> str:
+    """Return what a table lacks of the part that it is most like; empty if it is like none."""
+    _, columns = _look(path)
+    parts = [(each, part) for each in formats for part in each.parts if part.columns]
+    best, part = max(parts, key=lambda pair: len(columns & set(pair[1].columns)), default=(None, None))
+    if best is None or part is None or not columns & set(part.columns):
+        return ""
+    missing = ", ".join(name for name in part.columns if name not in columns)
+    return f"; line 1: columns missing for {part.name} of {best.name}: {missing}"
+
+
 def files(paths: Iterable[Path]) -> list[tuple[Path, bool]]:
     """Return the files to look at, those of folders included, and whether each was named by itself."""
     found: list[tuple[Path, bool]] = []
@@ -64,6 +75,8 @@ def _look(path: Path) -> tuple[str, frozenset[str]]:
     text = line.decode("utf-8-sig", "replace").strip()
     if text.startswith("["):
         return JSON_LIST, frozenset()
+    if text.startswith("{"):
+        return JSON_OBJECT, frozenset()
     return "", frozenset(cell.strip() for row in csv.reader([text[:_PEEK]]) for cell in row)
 
 

@@ -33,19 +33,19 @@ def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
                     model = row.text("single GPU mem")
                     node = MachineNode(row.name("machineId"), {GPU: gpus * 1000}, model)
                     draft.node(node, Where(lines.file, row.number, "machineId"))
-    latest = 0.0
+    latest, running = 0.0, dict[str, float]()
     for entry in entries(paths["jobs"]):
         with problems.of_a_line():
-            latest = max(latest, _job(entry, draft))
-    draft.open_ended(latest)
+            latest = max(latest, _job(entry, draft, running))
+    draft.end_at(latest, running)
     draft.remark("Jobs ask for the GPUs of their first attempt, on as few machines of 8 as possible.")
     draft.remark("Cpu and memory are not known. Tenants are virtual clusters (vc); all jobs have the same priority.")
     draft.remark("A job runs as long as all its attempts together.")
     return draft.workload(from_first=True)
 
 
-def _job(entry: Entry, draft: Draft) -> float:
-    """Add a job; returns the latest time that it names."""
+def _job(entry: Entry, draft: Draft, running: dict[str, float]) -> float:
+    """Add a job; returns the latest time that it names. `running` gets the beginning of one that has not ended."""
     if entry.text("status") not in _STATES:
         raise entry.error("status", f"one of {', '.join(_STATES)}")
     arrival = _time(entry, "submitted_time", entry.value("submitted_time"))
@@ -61,22 +61,23 @@ def _job(entry: Entry, draft: Draft) -> float:
     if gpus == 0:
         draft.count("jobs have no GPU in their first attempt and are left out")
         return arrival
-    ran, latest, ended = _attempts(entry, attempts, draft)
+    ran, latest, begun = _attempts(entry, attempts, draft)
     pods = ceil(gpus / _MACHINE)
     if gpus % pods:
         draft.count("jobs have GPUs that their pods cannot share evenly; each pod has the next whole number")
-    if not ended:
-        draft.count("jobs were still running at the end of the trace; they run until then")
     job = Job(
         name=entry.text("jobid"),
         arrival=arrival,
         requests=draft.requests(gpu_milli=ceil(gpus / pods) * 1000),
-        seconds=ran if ended else None,
+        seconds=ran,
         pods=pods,
         gang=pods > 1,
         tenant=entry.text("vc"),
     )
     draft.job(job, Where(entry.file, entry.line, "jobid"))
+    if begun is not None:
+        draft.count("jobs were still running at the end of the trace; they run until then")
+        running[job.name] = begun - ran
     return max(arrival, latest)
 
 
@@ -93,21 +94,21 @@ def _gpus(entry: Entry, attempt: Any) -> int:
     return gpus
 
 
-def _attempts(entry: Entry, attempts: list[Any], draft: Draft) -> tuple[float, float, bool]:
-    """Seconds of all attempts together, the latest time that they name, and whether the last one ended."""
-    ran, latest, ended = 0.0, 0.0, True
+def _attempts(entry: Entry, attempts: list[Any], draft: Draft) -> tuple[float, float, float | None]:
+    """Seconds of all attempts together, the latest time they name, and when the last one began, if it still ran."""
+    ran, latest, begun = 0.0, 0.0, None
     for number, attempt in enumerate(attempts):
         if not isinstance(attempt, dict):
             raise entry.error(f"attempts[{number}]", "an object")
         start = _time(entry, f"attempts[{number}].start_time", attempt.get("start_time"))
         end = _time(entry, f"attempts[{number}].end_time", attempt.get("end_time"))
-        ended = end is not None
+        begun = start if end is None else None
         if start is not None and end is not None and end >= start:
             ran += end - start
-        elif ended or number < len(attempts) - 1:
+        elif begun is None or number < len(attempts) - 1:
             draft.count("attempts have no start, no end, or end before they start, and count for nothing")
         latest = max(latest, start or 0.0, end or 0.0)
-    return ran, latest, ended
+    return ran, latest, begun
 
 
 def _time(entry: Entry, path: str, value: Any) -> float | None:

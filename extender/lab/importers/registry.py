@@ -11,7 +11,7 @@ from extender.lab.tables import Lines, Problems, Table
 from extender.lab.workload import Workload
 
 #: Beginnings of files that are no tables.
-SQLITE, JSON_LIST = "SQLite", "a list in JSON"
+SQLITE, JSON_LIST, JSON_OBJECT = "SQLite", "a list in JSON", "an object in JSON"
 
 
 class Part(NamedTuple):
