@@ -11,8 +11,10 @@ Promises:
 
 * The outcome is a function of the graph: no number of workers and no timing changes it, as long as what bodies report
   depends on nothing but their needs.
-* It ends if each body does: needs cost one dispatch for each change, all else is charged to its node and limited.
-* A body that raises fails its node and no more. KeyboardInterrupt and the like end the run, and are raised by it.
+* It ends if each body does: needs cost one dispatch for each change, all else is charged to its node and limited; and
+  what does not come to rest all the same meets `Limits.dispatches` or `Limits.nodes`, whose error names it.
+* A body that raises fails its node and no more. KeyboardInterrupt and the like end the run, and are raised by it. So
+  are faults in the middle of a change, such as ids that cannot be compared.
 * It returns only when no body runs any more.
 """
 
@@ -59,7 +61,6 @@ class Engine(Generic[Id]):
         self._rests = 0
         self._in_flight = 0
         self._running = False
-        self._fatal: BaseException | None = None
         self._warnings: list[str] = []
 
     # -- news: from bodies, from `at_rest`, before the run, from other threads -----------------------------------
@@ -157,18 +158,19 @@ class Engine(Generic[Id]):
 
     def _stops(self) -> bool:
         self._shared.note_divergence()
-        return self._shared.ended is not None or self._fatal is not None
+        return self._shared.cancelled
 
     def _rest(self) -> bool:
         """Nothing runs and nothing is queued. False if that is the end."""
         before = self._graph.things.generation
-        again = self._at_rest is not None and self._at_rest()
-        if again:
-            self._rests += 1
-            if self._rests > self._graph.limits.rests:
-                self._graph.diverged = f"at_rest reported news {self._rests} times"
+        again = (self._at_rest is not None and self._at_rest()) or self._graph.things.generation != before
         with self._executor:
-            return again or self._graph.things.generation != before or self._verdicts.step()
+            if not again:
+                return self._verdicts.step()
+            self._rests += 1
+            if self._rests > self._graph.limits.rests and not self._graph.diverged:
+                self._graph.diverged = f"at_rest reported news {self._rests} times"
+            return True
 
     def _finish(self) -> None:
         with self._executor:
@@ -178,8 +180,8 @@ class Engine(Generic[Id]):
                 self._graph.abandon(node)
         self._close_abandoned()
         self._running = False
-        if self._fatal is not None:
-            fatal, self._fatal = self._fatal, None
+        if self._shared.fatal is not None:
+            fatal, self._shared.fatal = self._shared.fatal, None
             raise fatal
 
     def _close_abandoned(self) -> None:
@@ -226,8 +228,12 @@ class Engine(Generic[Id]):
     def _ended(self, node: Node[Id], outcome: Outcome[Id], fatal: BaseException | None = None) -> None:
         with self._executor:
             self._in_flight -= 1
-            self._fatal = self._fatal or fatal
-            self._graph.complete(node, outcome)
+            if fatal is not None:
+                self._shared.fail(fatal)
+            try:
+                self._graph.complete(node, outcome)
+            except BaseException as error:  # ids that cannot be compared, or an `order` that raises
+                self._shared.fail(error)
             self._executor.notify()
 
     def validate(self) -> None:

@@ -62,6 +62,8 @@ class Graph(Generic[Id]):
         #: How many arrivals and deletions there were, and how many dispatches.
         self.arrivals = 0
         self.dispatches = 0
+        #: How many nodes there are.
+        self._nodes = 0
         #: How many arrivals no node was named for.
         self._anonymous = 0
         self._sweepers: dict[Id, Node[Id]] = {}
@@ -74,14 +76,16 @@ class Graph(Generic[Id]):
 
     # -- news ----------------------------------------------------------------------------------------------------
 
-    def seed(self, ids: Iterable[Id]) -> None:
-        """Register the unknown ones as nodes, in order of ids."""
+    def seed(self, ids: Iterable[Id]) -> bool:
+        """Register the unknown ones as nodes, in order of ids. False if there are none."""
+        before = self.arrivals
         for key in sorted(set(ids)):
             thing = self.things.get(key)
             if thing.node is None:
                 self._appear(thing, None)
                 self._add_node(thing)
                 self._tell(thing)
+        return self.arrivals > before
 
     def arrive(self, key: Id, digest: Any = None, runnable: bool = True, by: Node[Id] | None = None) -> bool:
         """The id has arrived, or its content has changed. False if that is no news."""
@@ -155,6 +159,11 @@ class Graph(Generic[Id]):
     def _add_node(self, thing: Thing[Id]) -> None:
         if thing.node is None:
             thing.node, thing.status = Node(thing.id), _IS_PENDING
+            thing.node.earlier = thing.dispatches
+            self._nodes += 1
+            if self._nodes > self.limits.nodes and not self.diverged:
+                most = self.limits.nodes
+                self.diverged = f"there are {self._nodes} nodes, and {most} are allowed; the last one is {thing.id}"
             self._enqueue(thing.node, "new")
 
     def _remove_node(self, thing: Thing[Id], node: Node[Id]) -> None:
@@ -166,6 +175,8 @@ class Graph(Generic[Id]):
         self._sweepers.pop(node.id, None)
         self.abandon(node)
         thing.node = None
+        thing.dispatches += node.dispatches
+        self._nodes -= 1
 
     def _content_changed(self, node: Node[Id], cause: str) -> None:
         node.restart, node.gone = True, False
@@ -212,8 +223,8 @@ class Graph(Generic[Id]):
     # -- runs ----------------------------------------------------------------------------------------------------
 
     def start(self, node: Node[Id]) -> bool:
-        """QUEUED to RUNNING. False if the node was charged once too often: then the run has diverged."""
-        if node.charge and not self._charge(node):
+        """QUEUED to RUNNING. False if the node was charged or dispatched once too often: the run has diverged."""
+        if (node.charge and not self._charge(node)) or not self._may_go_on(node):
             return False
         node.charge = node.again = ""
         node.state = RUNNING
@@ -245,9 +256,22 @@ class Graph(Generic[Id]):
             f"{node.id} does not come to rest: it was to be run again {node.charges} times, "
             f"and {self.limits.redispatches} times are allowed; the last cause: {node.charge}"
         )
+        self._diverge(node)
+        return False
+
+    def _may_go_on(self, node: Node[Id]) -> bool:
+        """Whether the node was dispatched less often than the limits allow."""
+        most = self.limits.dispatches
+        if node.earlier + node.dispatches < most:
+            return True
+        text = f"{node.id} does not come to rest: it was dispatched {most} times, and no more are allowed; "
+        self.diverged = self.diverged or f"{text}the last cause: {_cause_of(node)}"
+        self._diverge(node)
+        return False
+
+    def _diverge(self, node: Node[Id]) -> None:
         self._ends.diverge(node, self.diverged)
         self.things.get(node.id).status = _HAS_FAILED
-        return False
 
     def complete(self, node: Node[Id], outcome: Outcome[Id]) -> None:
         """RUNNING to PARKED or ENDED, or back to QUEUED if something happened meanwhile."""
@@ -357,6 +381,13 @@ class Graph(Generic[Id]):
         for node in self.things.nodes():
             parked = node.id in self.waiting.parked
             assert parked is (node.state is PARKED), f"{node.id} is {node.state}, parked: {parked}"
+
+
+def _cause_of(node: Node[Any]) -> str:
+    """Return why the node is queued, for people."""
+    if node.cause == "need" and node.waits:
+        return f"{node.waits[-1].woken_by}, for which it waited, has changed"
+    return {"verdict": "a verdict", "new": "it was reported as a new node"}.get(node.cause, node.cause)
 
 
 def _difference(before: Any, after: Any) -> str:

@@ -115,9 +115,9 @@ class LevelEngine(Generic[Id]):
             if ready or failed:
                 self._wake(key)
 
-    def set_rerun_at_drain(self, selects: Callable[[Id], bool]) -> None:
-        """`selects`: asked on the worker after each dispatch whether the node is to run again at the drain."""
-        self._rerun_at_drain = selects
+    def set_rerun_at_drain(self, selects: Callable[[Id], bool] | None) -> None:
+        """`selects`: asked on the worker after each dispatch whether the node runs again at the drain. None: never."""
+        self._rerun_at_drain = selects or (lambda _: False)
 
     def cancel(self) -> None:
         """End the run as soon as the bodies that run have ended."""
@@ -194,17 +194,23 @@ class LevelEngine(Generic[Id]):
         with self._executor:
             self._in_flight -= 1
             node.rerun_at_drain = selects
-            if node.again:
-                node.again = False
-                self._push(node)
-            elif outcome is None:
-                node.state = _State.TERMINAL
-                self._wake(node.key)
-            elif any(key in self._nodes and self._nodes[key].state is _State.TERMINAL for key in outcome.ids):
-                self._push(node)
-            else:
-                self._park(node, outcome.ids)
+            try:
+                self._settle(node, outcome)
+            except BaseException as error:  # ids that cannot be compared
+                self._error = self._error or error
             self._executor.notify()
+
+    def _settle(self, node: _Node[Id], outcome: BlockedOn[Id] | None) -> None:
+        if node.again:
+            node.again = False
+            self._push(node)
+        elif outcome is None:
+            node.state = _State.TERMINAL
+            self._wake(node.key)
+        elif any(key in self._nodes and self._nodes[key].state is _State.TERMINAL for key in outcome.ids):
+            self._push(node)
+        else:
+            self._park(node, outcome.ids)
 
     def _register(self, key: Id) -> None:
         self._nodes[key] = _Node(key)

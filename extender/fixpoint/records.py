@@ -147,6 +147,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     #: How often one node may be run again because its content changed, a failed need recovered, a met need was lost,
     #: or a sweep of it brought news. One more ends the run. What a node waits for costs nothing.
     redispatches: int = 32
+    #: How often one id may be dispatched in all, whatever the causes, free ones included. What exceeds it never rests:
+    #: it is always blocked on something new, or is woken by what its own dispatches change. One more ends the run.
+    dispatches: int = 100_000
+    #: How many nodes there may be at once. One more ends the run.
+    nodes: int = 1_000_000
     #: How often a node may be blocked on what has ended, with nothing changed in between.
     retries: int = 2
     #: How many root causes a reason keeps.

@@ -14,8 +14,8 @@ import msgspec
 
 from extender.fixpoint.reasons import Reasons
 from extender.fixpoint.records import Id, Reason, Status, Verdict
-from extender.fixpoint.things import ENDED, MET, Node, Things, Wait
-from extender.fixpoint.waves import Waves
+from extender.fixpoint.things import ENDED, MET, Node, Things, Wait, retired
+from extender.fixpoint.waves import Before, Waves
 
 
 class End(StrEnum):
@@ -45,7 +45,8 @@ class NodeReport(msgspec.Struct, Generic[Id], frozen=True, kw_only=True):
     id: Id
     end: End
     reason: Reason[Id] | None = None
-    #: 0: it needs nothing and no other node reported it; n: it needs something of wave n - 1.
+    #: 0: it needed nothing, and no other node reported it; n: the last one that it needed, or the first one that
+    #: reported it, is of wave n - 1.
     wave: int = 0
     #: How often its body was started; how often it was started or went on; how many of these were charged.
     runs: int = 0
@@ -111,7 +112,7 @@ def make_report(
     """Return the report of a run that ended so."""
     nodes = sorted(things.nodes(), key=lambda node: node.id)
     renewed = reasons.refresh(nodes)
-    waves = Waves({node.id: _providers(things, node) for node in nodes})
+    waves = Waves(*_order(things, nodes))
     ready = [node.id for node in nodes if _end(node, things.by_id[node.id].status) is End.READY]
     path = waves.longest(ready)
     return Report(
@@ -146,19 +147,17 @@ def _end(node: Node[Any], status: Status | None) -> End:
     return End(status or Status.PENDING)
 
 
-def _providers(things: Things[Id], node: Node[Id]) -> list[Id]:
-    """The nodes that had to come before this one: those of its met needs, and one that reported it."""
-    ids = {need.id for need in node.needs if things.answer(need) is MET}
-    found = {provider for key in ids if (provider := _provider(things, key)) is not None}
-    emitters = things.by_id[node.id].emitters
-    if emitters:
-        found.add(min(emitters))
-    found.discard(node.id)
-    return sorted(found)
+def _order(things: Things[Id], nodes: list[Node[Id]]) -> tuple[dict[Id, Before[Id]], dict[Id, list[Id]]]:
+    """What came before each node, and who reported the data that nodes need.
 
-
-def _provider(things: Things[Id], key: Id) -> Id | None:
-    thing = things.by_id[key]
-    if thing.node is not None:
-        return key
-    return min(thing.emitters) if thing.emitters else None
+    A need with a verdict does not count: the node did not wait for it, even if it is met by now.
+    """
+    before: dict[Id, Before[Id]] = {}
+    data: dict[Id, list[Id]] = {}
+    for node in nodes:
+        needs = {need.id: None for need in node.needs if things.answer(need) is MET and not retired(node, need)}
+        before[node.id] = Before(tuple(needs), tuple(things.by_id[node.id].emitters))
+        for key in needs:
+            if things.by_id[key].node is None:
+                data[key] = sorted(things.by_id[key].emitters)
+    return before, data

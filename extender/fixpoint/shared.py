@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic
 
 from extender.fixpoint.executor import Executor
@@ -23,29 +23,42 @@ class Shared(Generic[Id]):
         self._reasons = Reasons(graph.things, graph.limits.roots)
         #: How the run ended; None: it has not. What ended it first counts.
         self.ended: RunEnd | None = None
+        #: What ends the run with an exception: an interrupt in a body, or a fault that left the state half changed.
+        self.fatal: BaseException | None = None
 
     def seed(self, ids: Iterable[Id]) -> None:
-        with self._executor:
-            if self.ended is not RunEnd.CANCELLED:
-                self._graph.seed(ids)
-                self._executor.notify()
+        known = list(ids)
+        self._report(lambda: self._graph.seed(known))
 
     def report_arrival(self, key: Id, digest: Any, runnable: bool, by: Node[Id] | None) -> bool:
-        with self._executor:
-            return self._news(self.ended is not RunEnd.CANCELLED and self._graph.arrive(key, digest, runnable, by))
+        return self._report(lambda: self._graph.arrive(key, digest, runnable, by))
 
     def status(self, key: Id, status: Status) -> bool:
-        with self._executor:
-            return self._news(self.ended is not RunEnd.CANCELLED and self._graph.status(key, status))
+        return self._report(lambda: self._graph.status(key, status))
 
     def gone(self, key: Id) -> bool:
-        with self._executor:
-            return self._news(self.ended is not RunEnd.CANCELLED and self._graph.gone(key))
+        return self._report(lambda: self._graph.gone(key))
 
-    def _news(self, news: bool) -> bool:
-        if news:
-            self._executor.notify()
-        return news
+    def _report(self, change: Callable[[], bool]) -> bool:
+        """Change the graph; whether that was news. An exception in the middle of a change ends the run."""
+        with self._executor:
+            if self.ended is RunEnd.CANCELLED:
+                return False
+            before = self._graph.things.generation
+            try:
+                news = change()
+            except BaseException as error:
+                if self._graph.things.generation != before:
+                    self.fail(error)
+                raise
+            if news:
+                self._executor.notify()
+            return news
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with this exception, unless another one does so already. The lock is held."""
+        self.fatal = self.fatal or error
+        self._executor.notify()
 
     def gate(self, node: Node[Id], needs: tuple[Need[Id], ...]) -> Outcome[Id] | None:
         with self._executor:
@@ -73,4 +86,4 @@ class Shared(Generic[Id]):
 
     @property
     def cancelled(self) -> bool:
-        return self.ended is not None
+        return self.ended is not None or self.fatal is not None

@@ -86,7 +86,7 @@ class Node(Generic[Id]):
 
     __slots__ = (
         "again", "all_open", "anonymous", "began", "brought_news", "cause", "charge", "charges", "coroutine", "cycle",
-        "dispatches", "failing", "fresh", "gone", "grouped", "id", "lacking", "needs", "observed", "open",
+        "dispatches", "earlier", "failing", "fresh", "gone", "grouped", "id", "lacking", "needs", "observed", "open",
         "parked_at", "parked_on", "pending", "reason", "recovers_on", "relied", "restart", "retries", "runs", "seen",
         "started", "state", "sweep", "swept", "told", "verdicts", "waits",
     )  # fmt: skip
@@ -97,6 +97,8 @@ class Node(Generic[Id]):
         #: How often its body was started, and how often it was started or went on.
         self.runs = 0
         self.dispatches = 0
+        #: How often it was dispatched before it was deleted and came again.
+        self.earlier = 0
         #: What was charged so far, and the cause that the next dispatch is charged for ("": it is free).
         self.charges = 0
         self.charge = ""
@@ -167,7 +169,8 @@ class Thing(Generic[Id]):
     """What is known of an id, whether it exists or is only waited for."""
 
     __slots__ = (
-        "changed", "content", "dependants", "digest", "emitters", "exists", "failed", "id", "node", "status", "waiters",
+        "changed", "content", "dependants", "digest", "dispatches", "emitters", "exists", "failed", "id", "node",
+        "status", "waiters",
     )  # fmt: skip
 
     def __init__(self, key: Id) -> None:
@@ -180,6 +183,8 @@ class Thing(Generic[Id]):
         #: How often its content has changed; the generation of the last change of any kind.
         self.content = 0
         self.changed = 0
+        #: How often nodes of this id that are gone were dispatched.
+        self.dispatches = 0
         #: Parked nodes with unmet needs on it; ended nodes that rely on it; ended nodes that failed because of it.
         self.waiters: dict[Id, Node[Id]] = {}
         self.dependants: dict[Id, Node[Id]] = {}

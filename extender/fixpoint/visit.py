@@ -102,6 +102,8 @@ class _Wait(Generic[Id]):
     def __await__(self) -> Generator[Blocked[Id], None, None]:
         while True:
             outcome = self._visit.gate(self._needs)
+            if self._visit.cancelled:
+                yield Blocked(self._needs)  # and never goes on: so that a coroutine without an end can be cancelled
             if outcome is None:
                 return
             if isinstance(outcome, Done):

@@ -10,6 +10,8 @@ import pytest
 
 from extender.fixpoint import End, RunEnd
 from tests.conformance import fixpoint_adapter
+from tests.support.fixpoint import Shuffled
+from tests.support.fixpoint.ancestor import Ancestor
 from tests.support.fixpoint.random_graphs import least_fixpoint, random_graph
 
 WIDTHS = (1, 2, 3, 5, 8, 99)
@@ -58,6 +60,28 @@ def test_f39_the_random_graphs_have_all_that_they_should() -> None:
     assert {code.value for code in codes} >= {"NotFound", "Cycle", "DependencyFailed"}
     assert {step.value for step in steps} >= {"waived", "absent", "cycle"}
     assert sum(bool(report.ready) and bool(report.failed) for report in reports) > 50
+
+
+def test_f39_the_ancestor_depends_on_timing_and_is_wrong_now_and_then() -> None:
+    """Both engines on the same graphs, so that they can be compared: W1 to W3."""
+    depends, wrong = [], []
+    for seed in range(200):
+        graph = random_graph(seed)
+        outcomes = [_by_levels(graph, workers, timing) for workers, timing in TIMINGS[:6]]
+        depends += [seed] if len(set(outcomes)) > 1 else []
+        wrong += [seed] if outcomes[0] != least_fixpoint(graph)[0] else []
+    assert 2 <= len(depends) <= 20, depends
+    assert 2 <= len(wrong) <= 20, wrong
+
+
+def _by_levels(graph: dict[str, Any], workers: int, seed: int) -> frozenset[str]:
+    needs = {
+        node: [f"?{need['id']}" if need["optional"] else need["id"] for need in declared]
+        for node, declared in graph["needs"].items()
+    }
+    world = Ancestor(needs, emits=graph["emits"], executor=Shuffled(workers, seed) if workers > 1 else None)
+    world.run(graph["seeds"])
+    return frozenset(node for node, failure in world.status.items() if not failure)
 
 
 def test_graphs_of_a_file_give_the_ids_that_are_ready(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from extender.fixpoint import Done, Engine, Need, Report
+from extender.fixpoint import Done, Engine, Need, Report, Status
 from extender.fixpoint.records import Outcome
 from extender.fixpoint.visit import Body, Visit
 
@@ -61,6 +61,29 @@ def discovered(nodes: int = 10_000, degree: int = 4, seed: int = 0, runs: int = 
     return measure("discovered while running", needs, names[:1], emits, names[-1], runs=runs)
 
 
+def wakes(number: int = 1_000_000) -> Figure:
+    """A status that changes so many times while one node waits for something else: no change dispatches it."""
+    changes = iter(range(number))
+
+    def change() -> bool:
+        for each in changes:
+            engine.status("data", Status.FAILED if each % 2 else Status.READY)
+        return False
+
+    engine: Engine[str] = Engine(lambda visit: visit.gate([Need("never")]) or Done(), at_rest=change)
+    began = time.process_time()
+    report = engine.run(["a"])
+    seconds = time.process_time() - began
+    return Figure(
+        shape=f"{number:,} changes that wake nobody",
+        nodes=1,
+        edges=1,
+        dispatches=report.dispatches,
+        hub_runs=report.by_id["a"].runs,
+        seconds=seconds,
+    )
+
+
 def measure(
     shape: str,
     needs: Mapping[str, Sequence[str]],
@@ -107,4 +130,4 @@ def _body(needs: Mapping[str, Sequence[str]], emits: Mapping[str, Sequence[str]]
 
 def all_figures() -> list[Figure]:
     """The figures of the engine, in the order of the issue's table."""
-    return [chain(), diamond(), join(), discovered()]
+    return [chain(), diamond(), join(), discovered(), wakes()]

@@ -49,7 +49,7 @@ def test_a_cycle_is_forced_and_what_is_downstream_loses_the_reason() -> None:
 
 def test_the_level_never_falls_so_that_later_news_is_judged_too_early() -> None:
     """W1: k1 needs what k2 is just about to report."""
-    world = Ancestor({"p": ["absent"], "k1": ["x"]}, emits={"p": ["k1", "k2"], "k2": ["x"]}, optional=["absent"])
+    world = Ancestor({"p": ["?absent"], "k1": ["x"]}, emits={"p": ["k1", "k2"], "k2": ["x"]})
     world.run(["p"])
     assert world.status == {"p": "", "k1": "x not found", "k2": "", "x": ""}
 
@@ -133,6 +133,53 @@ def test_what_selects_its_inputs_runs_again_at_the_drain_if_anything_arrived() -
     engine.seed(["selector", "z"])
     engine.run()
     assert runs == ["selector", "z", "selector"]
+
+
+@pytest.mark.parametrize("depth", [8, 32, 40])
+def test_a_chain_of_selectors_takes_one_sweep_more_than_it_is_deep(depth: int) -> None:
+    """F21: its own arrivals count as news, which costs one run that finds nothing."""
+    names = [f"s{depth - stage:02d}" for stage in range(depth)]
+    stages: set[int] = set()
+
+    def body(key: str, level: Level) -> BlockedOn[str] | None:
+        stage = names.index(key)
+        if stage not in stages and (stage == 0 or stage - 1 in stages):
+            stages.add(stage)
+            engine.on_arrival(f"data-{stage}", schedulable=False)
+        return None
+
+    engine: LevelEngine[str] = LevelEngine(body)
+    engine.set_rerun_at_drain(lambda _: True)
+    engine.seed(names)
+    report = engine.run()
+    assert len(stages) == depth
+    assert {runs for _, runs in report.runs} == {depth + 1}
+    assert report.level is Level.NONE
+
+
+def test_no_rule_of_what_selects_its_inputs_means_that_nothing_does() -> None:
+    engine: LevelEngine[str] = LevelEngine(lambda key, level: engine.on_arrival("data", schedulable=False))
+    engine.set_rerun_at_drain(lambda _: True)
+    engine.set_rerun_at_drain(None)
+    engine.seed(["a"])
+    assert engine.run().runs == (("a", 1),)
+
+
+def test_an_arrival_of_a_running_node_runs_it_once_more_whatever_it_says() -> None:
+    """And a waiter does not see the end that does not count."""
+    ran: list[str] = []
+
+    def body(key: str, level: Level) -> BlockedOn[str] | None:
+        ran.append(key)
+        if key == "b" and ran.count("b") == 1:
+            engine.on_arrival("b", schedulable=True)
+            return None
+        return BlockedOn(("b",)) if key == "a" and ran.count("b") < 2 else None
+
+    engine: LevelEngine[str] = LevelEngine(body)
+    engine.seed("ab")
+    assert engine.run().level is Level.NONE
+    assert ran == ["a", "b", "a", "b", "a"], "the arrival wakes a as well, in vain"
 
 
 def test_nodes_that_wait_for_nothing_named_are_forced_in_the_end() -> None:
