@@ -3,7 +3,8 @@ program can.
 
     {"format": "waggle-workload", "version": 1, "name": "two jobs",
      "nodes": [{"name": "n0", "capacity": {"cpu": 64000, "memory": 274877906944, "gpu": 8000}}],
-     "jobs": [{"name": "a", "arrival": 0, "requests": {"cpu": 4000, "gpu": 1000}, "seconds": 60, "pods": 8, "gang": true}]}
+     "jobs": [{"name": "a", "arrival": 0, "seconds": 60, "pods": 8, "gang": true,
+               "requests": {"cpu": 4000, "gpu": 1000}}]}
 """
 
 from __future__ import annotations

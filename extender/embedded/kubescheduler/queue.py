@@ -47,6 +47,8 @@ class Place(StrEnum):
     ERROR_BACKOFF = "error backoff"
     UNSCHEDULABLE = "unschedulable"
     IN_FLIGHT = "in flight"
+    #: Kept back by a queue that tries one pod for many that are alike; never by this one.
+    PARKED = "parked"
 
 
 @dataclass(slots=True)

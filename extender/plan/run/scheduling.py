@@ -11,7 +11,7 @@ of the API server.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from algorithm.reads import Reads
 from algorithm.reasons import Code, reason
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.embedded.kubescheduler.budgets import Budget
+from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.core import BindPod, Core, EmitEvent, PatchStatus
 from extender.embedded.kubescheduler.core import Evict as EvictByScheduler
 from extender.embedded.kubescheduler.core import Outcome as Attempt
@@ -62,18 +63,21 @@ class Scheduling:
     """A `Listener`."""
 
     def __init__(self, cluster: PlanCluster, configuration: Configuration, clock: PlanClock) -> None:
+        self._cluster = cluster
+        self._clock = clock
         self.machine = SchedulerStateMachine(configuration.algorithm, configuration.policy)
         extenders = [PlanExtender(each, self._ask, self.record) for each in configuration.scheduler.extenders]
-        self.core = Core(configuration.scheduler, extenders, now=clock.time)
+        self.core = self._new_core(configuration.scheduler, extenders)
         #: How the last attempt of each pod ended, and how many attempts there were.
         self.last: dict[str, Attempt] = {}
         self.attempts = 0
-        self._cluster = cluster
-        self._clock = clock
         self._reads: Reads = configuration.reads
         self._records: dict[str, Pod] = {}
         self._commands: deque[Command] = deque()
         self._requeues = 0
+
+    def _new_core(self, config: SchedulerConfig, extenders: Sequence[Extender]) -> Core:
+        return Core(config, extenders, now=self._clock.time)
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -151,12 +155,9 @@ class Scheduling:
 
     def step(self) -> bool:
         """Carry out one command, or make one attempt."""
-        if self._commands:
-            self._carry_out(self._commands.popleft())
+        if self._has_carried_out() or self._tick():
             return True
-        # Its timer fires when it is due; kube-scheduler looks at pods that waited for long only every half a minute.
-        if self._tick():
-            return True
+        # kube-scheduler looks at pods that waited for long only every half a minute.
         self.core.tick(self._clock.time)
         queued = self.core.next_pod()
         if queued is None:
@@ -164,7 +165,14 @@ class Scheduling:
         self._attempt(queued.pod)
         return True
 
+    def _has_carried_out(self) -> bool:
+        if not self._commands:
+            return False
+        self._carry_out(self._commands.popleft())
+        return True
+
     def _tick(self) -> bool:
+        """The state machine's timer fires when it is due."""
         due = self.machine.next_due()
         if due is None or due > self._clock.time:
             return False

@@ -1,0 +1,68 @@
+"""What will happen in a simulation, by time. At the same time ends come first, then nodes that return, nodes that fail,
+and pods that are made again; of one kind, in the order in which they were entered."""
+
+from __future__ import annotations
+
+import heapq
+from typing import NamedTuple
+
+from extender.lab.run.live import LiveJob, LivePod
+
+
+class Ends(NamedTuple):
+    """The time of a gang (`pod` None) or of a pod is over, unless it began again meanwhile (`epoch`)."""
+
+    job: LiveJob
+    pod: LivePod | None
+    epoch: int
+
+
+class Returns(NamedTuple):
+    """A node that failed is back."""
+
+    node: str
+
+
+class Fails(NamedTuple):
+    """A node fails."""
+
+    node: str
+
+
+class MadeAgain(NamedTuple):
+    """A controller makes pods again."""
+
+    pods: tuple[LivePod, ...]
+
+
+Happening = Ends | Returns | Fails | MadeAgain
+_RANKS: dict[type, int] = {Ends: 0, Returns: 1, Fails: 2, MadeAgain: 3}
+
+
+class Agenda:
+    """A queue by time."""
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[float, int, int, Happening]] = []
+        self._entered = 0
+
+    def enter(self, at: float, what: Happening) -> None:
+        self._entered += 1
+        heapq.heappush(self._entries, (at, _RANKS[type(what)], self._entered, what))
+
+    @property
+    def next(self) -> float | None:
+        """When the next thing happens; None: nothing will."""
+        while self._entries and _is_void(self._entries[0][-1]):
+            heapq.heappop(self._entries)
+        return self._entries[0][0] if self._entries else None
+
+    def take(self, until: float) -> Happening | None:
+        """Return the next thing that happens until then."""
+        at = self.next
+        return heapq.heappop(self._entries)[-1] if at is not None and at <= until else None
+
+
+def _is_void(what: Happening) -> bool:
+    """Whether it is the end of a run that was broken off."""
+    return isinstance(what, Ends) and what.epoch != (what.job.epoch if what.pod is None else what.pod.made)

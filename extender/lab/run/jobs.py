@@ -1,0 +1,235 @@
+"""The jobs of a simulation: their pods come to the cluster, get places, run, lose their places, and end.
+
+All reports of the cluster come through `take_news`: which pods were bound, and which had to make room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from extender.embedded.kubescheduler.model import SchedPod
+from extender.lab.results import Ended, JobResult, Stay
+from extender.lab.run.accounts import Accounts
+from extender.lab.run.agenda import Agenda, Ends, MadeAgain
+from extender.lab.run.clock import LabClock
+from extender.lab.run.cluster import LabCluster
+from extender.lab.run.live import LiveJob, LivePod
+from extender.lab.run.scheduling import LabScheduling
+from extender.lab.translate import Translator, need_of
+from extender.lab.workload import Job
+from extender.plan.run.store import Gone
+
+#: Seconds until a controller has made a pod again.
+MADE_AGAIN_AFTER = 1.0
+
+
+class Jobs:
+    """`saves_every`: jobs begin again from their last multiple of so many seconds; 0: from the beginning."""
+
+    def __init__(
+        self,
+        cluster: LabCluster,
+        accounts: Accounts,
+        agenda: Agenda,
+        clock: LabClock,
+        translator: Translator,
+        *,
+        saves_every: float,
+        keeps_stays: bool,
+    ) -> None:
+        self._cluster, self._accounts, self._agenda, self._clock = cluster, accounts, agenda, clock
+        self._translator = translator
+        self._saves_every, self._keeps_stays = saves_every, keeps_stays
+        self._kinds: dict[Hashable, int] = {}
+        self._owners: dict[str, LivePod] = {}
+        #: Jobs that have come and are not done, and results of those that are, by number.
+        self.live: dict[int, LiveJob] = {}
+        self.done: dict[int, JobResult] = {}
+        self.stays: list[Stay] = []
+        #: The largest number of evictions of one job.
+        self.most_evictions = 0
+
+    def kind_of(self, pod: SchedPod) -> Hashable | None:
+        """Return the kind of a waiting pod (`queue`). A gang of which some pods have places is like no other."""
+        owner = self._owners.get(pod.uid)
+        if owner is None or pod.pod.nominated_node_name:
+            return None
+        job = owner.job
+        return None if job.placed and job.is_gang else job.kind
+
+    # -- arrivals -------------------------------------------------------------------------------------------------
+
+    def arrive(self, job: Job, number: int) -> None:
+        """A job comes: all of its pods are created."""
+        kind = self._translator.kind(job)
+        live = LiveJob(
+            job,
+            number,
+            records=self._translator.pods(job),
+            taken=self._translator.need(job),
+            need=need_of(job),
+            kind=None if kind is None else self._kinds.setdefault(kind, len(self._kinds)),
+        )
+        self.live[number] = live
+        self._accounts.series.count("arrivals")
+        self._accounts.waiting_jobs += 1
+        self._accounts.waiting_pods += job.pods
+        for pod in live.pods:
+            self._bring(pod)
+
+    def _bring(self, pod: LivePod) -> None:
+        job = pod.job
+        pod.uid = f"{job.number}.{pod.number}" + (f"~{pod.made}" if pod.made else "")
+        self._owners[pod.uid] = pod
+        self._cluster.bring(job.record(pod.number), pod.uid, job.name(pod.number))
+
+    def make_again(self, pods: Iterable[LivePod]) -> None:
+        for pod in pods:
+            self._bring(pod)
+
+    # -- places ---------------------------------------------------------------------------------------------------
+
+    def take_news(self, scheduling: LabScheduling) -> bool:
+        """Take in what the cluster reports; False if nothing was bound or evicted."""
+        cluster = self._cluster
+        if not (cluster.newly_bound or cluster.evicted):
+            return False
+        bound, cluster.newly_bound = cluster.newly_bound, []
+        for uid in bound:
+            if uid in cluster.pods:
+                self._placed(self._owners[uid], scheduling)
+        evicted, cluster.evicted = cluster.evicted, []
+        for gone in evicted:
+            pod = self._owners.get(gone.pod.uid)
+            if pod is not None:
+                self._lost([pod], Ended.EVICTED)
+        return True
+
+    def _placed(self, pod: LivePod, scheduling: LabScheduling) -> None:
+        job, now = pod.job, self._clock.moment
+        record = self._cluster.record(pod.uid)
+        self._accounts.place(record, job.taken)
+        if pod.placed_at is None:
+            job.ever_placed += 1
+        pod.node, pod.placed_at = record.node_name, now
+        job.placed += 1
+        self._accounts.waiting_pods -= 1
+        if job.first_start is None:
+            job.first_start = now
+        if job.is_gang and job.placed == 1:
+            scheduling.core.queue.reconsider([each.uid for each in job.pods])
+        if not job.waiting:
+            self._accounts.waiting_jobs -= 1
+            self._accounts.running_jobs += 1
+        if job.start is None and (not job.waiting if job.is_gang else job.ever_placed == len(job.pods)):
+            job.start = now
+        if not job.is_gang:
+            self._begin(job, pod)
+        elif not job.waiting:
+            self._begin(job, None)
+
+    def _begin(self, job: LiveJob, pod: LivePod | None) -> None:
+        """The gang runs, or the pod alone."""
+        now = self._clock.moment
+        for each in job.pods if pod is None else (pod,):
+            each.since = now
+            self._count_running(job, 1)
+        if job.job.seconds is not None:
+            saved = job.pods[0].saved if pod is None else pod.saved
+            epoch = job.epoch if pod is None else pod.made
+            self._agenda.enter(now + max(0.0, job.job.seconds - saved), Ends(job, pod, epoch))
+
+    def _count_running(self, job: LiveJob, number: int) -> None:
+        self._accounts.gpus_running += number * job.need.all_milli
+        self._accounts.cpus_running += number * job.need.cpu
+
+    # -- ends -----------------------------------------------------------------------------------------------------
+
+    def end(self, what: Ends) -> None:
+        """A run is over."""
+        job = what.job
+        for pod in job.pods if what.pod is None else (what.pod,):
+            self._leave(pod, Ended.DONE)
+            pod.done = True
+            job.ended += 1
+            self._cluster.delete(pod.uid, Gone.DELETED)
+        if job.ended == len(job.pods):
+            self._accounts.running_jobs -= 1
+            self._accounts.series.count("ends")
+            self.done[job.number] = job.result(self._clock.moment)
+            del self.live[job.number]
+
+    def _leave(self, pod: LivePod, why: Ended) -> None:
+        """The pod is on its node no more, and its UID is nobody's."""
+        job = pod.job
+        del self._owners[pod.uid]
+        if not pod.node:
+            return
+        if pod.since is not None:
+            self._count_running(job, -1)
+        self._accounts.leave(pod.uid)
+        if self._keeps_stays:
+            self.stays.append(self._stay(pod, why))
+        job.placed -= 1
+        pod.node, pod.since = "", None
+
+    def _stay(self, pod: LivePod, why: Ended) -> Stay:
+        assert pod.placed_at is not None
+        return Stay(
+            job=pod.job.job.name,
+            pod=pod.number,
+            node=pod.node,
+            start=pod.placed_at,
+            end=self._clock.moment,
+            ended=why,
+        )
+
+    # -- losses ---------------------------------------------------------------------------------------------------
+
+    def node_failed(self, uids: Iterable[str]) -> None:
+        """The node of these pods is gone, and they with it."""
+        lost: dict[int, list[LivePod]] = {}
+        for uid in uids:
+            pod = self._owners[uid]
+            lost.setdefault(pod.job.number, []).append(pod)
+        for pods in lost.values():
+            self._lost(pods, Ended.FAILED)
+
+    def _lost(self, pods: list[LivePod], why: Ended) -> None:
+        """These pods of one job have lost their places. A gang begins again as a whole."""
+        job = pods[0].job
+        failed = why is Ended.FAILED
+        job.failures += failed
+        job.evictions += not failed
+        self.most_evictions = max(self.most_evictions, job.evictions)
+        self._accounts.series.count("failures" if failed else "evictions")
+        was_waiting = job.waiting > 0
+        again = job.pods if job.is_gang else pods
+        for pod in again:
+            waits = not pod.node
+            self._count_loss(pod)
+            self._leave(pod, why if pod in pods else Ended.RESTARTED)
+            self._accounts.waiting_pods += not waits
+            self._cluster.delete(pod.uid, Gone.DELETED)
+            pod.made += 1
+        job.epoch += 1
+        if not was_waiting:
+            self._accounts.waiting_jobs += 1
+            self._accounts.running_jobs -= 1
+        self._agenda.enter(self._clock.moment + MADE_AGAIN_AFTER, MadeAgain(tuple(again)))
+
+    def _count_loss(self, pod: LivePod) -> None:
+        if pod.since is None:
+            return
+        job, ran = pod.job, self._clock.moment - pod.since
+        kept = 0.0
+        if self._saves_every:
+            kept = (pod.saved + ran) // self._saves_every * self._saves_every - pod.saved
+        pod.saved += kept
+        job.lost += (ran - kept) * job.need.all_milli
+        job.lost_cpu += (ran - kept) * job.need.cpu
+
+    def cut(self) -> None:
+        """The simulation ends: what is there stays, as far as stays are reported."""
+        if self._keeps_stays:
+            self.stays += [self._stay(pod, Ended.CUT) for job in self.live.values() for pod in job.pods if pod.node]

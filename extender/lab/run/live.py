@@ -1,0 +1,127 @@
+"""One job while it is in the cluster: which of its pods have places, since when it runs, and what it has lost.
+
+    waiting --- a pod gets a place ---> partly placed --- all have one ---> running --- its time is over ---> done
+       ^                                     |                                 |
+       +------- a pod is evicted or its node fails: it begins again -----------+
+
+A gang runs from the moment when all of its pods have places, and begins again as a whole. Each pod of another job runs
+from its own start, and begins again alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from algorithm.fgd.needs import Need
+from extender.embedded.kubescheduler.model import SchedPod
+from extender.lab.results import Fate, JobResult
+from extender.lab.workload import CPU, Job
+
+
+class LivePod:
+    """One pod of a job. `uid` changes whenever it is made again."""
+
+    __slots__ = ("done", "job", "made", "node", "number", "placed_at", "saved", "since", "uid")
+
+    def __init__(self, job: LiveJob, number: int) -> None:
+        self.job = job
+        self.number = number
+        self.made = 0
+        self.uid = ""
+        #: Where it is, since when, and since when it runs; "" and None: it is nowhere, it does not run.
+        self.node = ""
+        self.placed_at: float | None = None
+        self.since: float | None = None
+        #: Seconds of its run that need not be repeated.
+        self.saved = 0.0
+        self.done = False
+
+
+class LiveJob:
+    """A job that has come and is not done."""
+
+    __slots__ = (
+        "ended",
+        "epoch",
+        "ever_placed",
+        "evictions",
+        "failures",
+        "first_start",
+        "job",
+        "kind",
+        "lost",
+        "lost_cpu",
+        "need",
+        "number",
+        "placed",
+        "pods",
+        "records",
+        "start",
+        "taken",
+    )
+
+    def __init__(
+        self, job: Job, number: int, *, records: tuple[SchedPod, ...], taken: Need, need: Need, kind: Hashable | None
+    ) -> None:
+        self.job, self.number = job, number
+        #: Its pods as they are created: one record for all, or one for each.
+        self.records = records
+        #: What one pod takes of a node, and what it needs of that: an algorithm may know whole GPUs only.
+        self.taken, self.need = taken, need
+        #: Jobs of one kind are interchangeable; None: there is none like it.
+        self.kind = kind
+        self.pods = [LivePod(self, index) for index in range(job.pods)]
+        #: How many pods have places, have had one, and are done; how often the gang began again.
+        self.placed = self.ever_placed = self.ended = self.epoch = 0
+        self.first_start: float | None = None
+        self.start: float | None = None
+        self.evictions = self.failures = 0
+        self.lost = self.lost_cpu = 0.0
+
+    @property
+    def is_gang(self) -> bool:
+        return self.job.gang and self.job.pods > 1
+
+    @property
+    def waiting(self) -> int:
+        """How many pods have no place and are not done."""
+        return len(self.pods) - self.placed - self.ended
+
+    def record(self, number: int) -> SchedPod:
+        return self.records[0] if len(self.records) == 1 else self.records[number]
+
+    def name(self, number: int) -> str:
+        """The name of a pod: that of its own record, or the job's with a number."""
+        if len(self.job.templates) == self.job.pods:
+            return self.job.templates[number].name
+        return f"{self.job.name}-{number}"
+
+    def result(self, end: float | None, code: str = "", text: str = "") -> JobResult:
+        """What became of the job so far."""
+        job = self.job
+        return JobResult(
+            name=job.name,
+            tenant=job.tenant,
+            priority=job.priority,
+            pods=job.pods,
+            gang=job.gang,
+            gpu_milli=job.gpu_milli,
+            cpu_milli=job.requests.get(CPU, 0) * job.pods,
+            arrival=job.arrival,
+            seconds=job.seconds,
+            fate=Fate.DONE if end is not None else self._fate(),
+            first_start=self.first_start,
+            start=self.start,
+            end=end,
+            evictions=self.evictions,
+            failures=self.failures,
+            lost_gpu_milli_seconds=self.lost,
+            lost_cpu_milli_seconds=self.lost_cpu,
+            code=code,
+            text=text,
+        )
+
+    def _fate(self) -> Fate:
+        if not self.placed:
+            return Fate.WAITING
+        return Fate.PARTLY if self.waiting else Fate.RUNNING

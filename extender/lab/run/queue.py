@@ -1,0 +1,140 @@
+"""kube-scheduler's queue for simulations: of pods that are alike, one is tried in vain, and the others wait for it.
+
+    tried in vain --> the *voice* of its kind; pods of this kind that would be tried next --> [ parked ] behind it
+    the voice gets a place, preempts or goes --> the first parked one is tried --> gets a place, or is the next voice
+
+A kind is all that an algorithm and kube-scheduler's plug-ins read of a pod but its name: pods of one kind get the same
+answer at the same time. So it is the same whether each of a thousand of them is tried whenever something happens, or
+the first one. They get places in the order of the queue.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Hashable, Iterable
+
+from extender.embedded.kubescheduler.events import ClusterEvent
+from extender.embedded.kubescheduler.model import SchedPod
+from extender.embedded.kubescheduler.queue import Place, QueuedPod, SchedulingQueue
+
+
+class KindQueue(SchedulingQueue):
+    """`kind_of` returns the kind of a pod; None: it is like no other.
+
+    With `retries_in_time`, pods are tried again after five minutes although nothing has happened.
+    """
+
+    def __init__(
+        self,
+        kind_of: Callable[[SchedPod], Hashable | None],
+        *,
+        now: float,
+        initial_backoff: float,
+        max_backoff: float,
+        retries_in_time: bool,
+    ) -> None:
+        super().__init__(now=now, initial_backoff=initial_backoff, max_backoff=max_backoff)
+        self._kind_of = kind_of
+        #: The pod that is tried for its kind, by kind; and the kinds of these and of parked pods, by UID.
+        self._voices: dict[Hashable, str] = {}
+        self._kinds: dict[str, Hashable] = {}
+        # What is parked, in order of arrival, with entries of pods that have left since.
+        self._behind: dict[Hashable, list[tuple[int, str]]] = {}
+        if not retries_in_time:
+            self._unschedulable_flush = math.inf
+
+    def voice_of(self, uid: str) -> str:
+        """The pod whose last attempt counts for this one: itself, unless it is parked."""
+        queued = self.get(uid)
+        if queued is None or queued.place is not Place.PARKED:
+            return uid
+        return self._voices.get(self._kinds[uid], uid)
+
+    # -- attempts -------------------------------------------------------------------------------------------------
+
+    def pop(self) -> QueuedPod | None:
+        while (chosen := super().pop()) is not None:
+            kind = self._kind_of(chosen.pod)
+            if kind is None or not self._was_in_vain(kind):
+                return chosen
+            self._park(chosen, kind)
+        return None
+
+    def _was_in_vain(self, kind: Hashable) -> bool:
+        """Whether the voice was refused, and nothing has happened since that could help it."""
+        uid = self._voices.get(kind)
+        voice = None if uid is None else self.get(uid)
+        return voice is not None and voice.place is Place.UNSCHEDULABLE and not voice.held
+
+    def _park(self, queued: QueuedPod, kind: Hashable) -> None:
+        voice = self.get(self._voices[kind])
+        queued.rejecters = voice.rejecters if voice is not None else frozenset()
+        self._move(queued, Place.PARKED)
+        self._kinds[queued.pod.uid] = kind
+        heapq.heappush(self._behind.setdefault(kind, []), (queued.order, queued.pod.uid))
+
+    def rejected(self, uid: str, rejecters: frozenset[str], now: float) -> None:
+        super().rejected(uid, rejecters, now)
+        queued = self.get(uid)
+        if queued is None:
+            return
+        if queued.place is Place.UNSCHEDULABLE and not queued.held:
+            self._speak(queued)
+        elif queued.held or queued.place is Place.ERROR_BACKOFF:
+            self._fall_silent(uid)
+
+    def _speak(self, queued: QueuedPod) -> None:
+        uid, kind = queued.pod.uid, self._kind_of(queued.pod)
+        if self._kinds.get(uid) != kind:
+            self._fall_silent(uid)
+        if kind is None:
+            return
+        if self._voices.setdefault(kind, uid) == uid:
+            self._kinds[uid] = kind
+        else:
+            self._park(queued, kind)
+
+    def failed(self, uid: str, now: float) -> None:
+        super().failed(uid, now)
+        self._fall_silent(uid)
+
+    def delete(self, uid: str) -> None:
+        super().delete(uid)
+        self._fall_silent(uid)
+
+    def _fall_silent(self, uid: str) -> None:
+        """The pod counts for no other one any more: the next of its kind is tried."""
+        kind = self._kinds.pop(uid, None)
+        if kind is None or self._voices.get(kind) != uid:
+            return
+        del self._voices[kind]
+        behind = self._behind.get(kind, [])
+        while behind:
+            _, first = heapq.heappop(behind)
+            queued = self.get(first)
+            if queued is not None and queued.place is Place.PARKED and self._kinds.get(first) == kind:
+                self._voices[kind] = first
+                self._move(queued, Place.ACTIVE)
+                return
+        self._behind.pop(kind, None)
+
+    # -- parked pods that change ----------------------------------------------------------------------------------
+
+    def reconsider(self, uids: Iterable[str]) -> None:
+        """These pods may be of another kind now: those that are parked are tried."""
+        for uid in uids:
+            queued = self.get(uid)
+            if queued is not None and queued.place is Place.PARKED:
+                del self._kinds[uid]
+                self._move(queued, Place.ACTIVE)
+
+    def update(self, pod: SchedPod, events: Iterable[ClusterEvent], now: float) -> None:
+        super().update(pod, events, now)
+        queued = self.get(pod.uid)
+        if queued is not None and queued.place is Place.PARKED and any(True for _ in events):
+            self.reconsider((pod.uid,))
+
+    def activate(self, uid: str) -> None:
+        self.reconsider((uid,))
+        super().activate(uid)

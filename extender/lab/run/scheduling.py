@@ -1,0 +1,136 @@
+"""kube-scheduler and Waggle as a plan has them, for a hundred thousand pods: what cannot help a pod does not wake it.
+
+What is left out, since nobody in a simulation reads it: conditions of pods, Events, and the diagnosis of an attempt
+after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+
+from extender.embedded.kubescheduler import hints
+from extender.embedded.kubescheduler.config import SchedulerConfig
+from extender.embedded.kubescheduler.core import Core, PatchStatus, Result, Write
+from extender.embedded.kubescheduler.events import EXTENDER, ClusterEvent
+from extender.embedded.kubescheduler.extenders import Extender
+from extender.embedded.kubescheduler.filters import in_tree_refusal
+from extender.embedded.kubescheduler.hints import Hint
+from extender.embedded.kubescheduler.model import SchedPod
+from extender.lab.run.clock import LabClock
+from extender.lab.run.cluster import LabCluster
+from extender.lab.run.queue import KindQueue
+from extender.lab.translate import Traits
+from extender.plan.records import PlanPod
+from extender.plan.run.configuration import Configuration
+from extender.plan.run.scheduling import Scheduling
+
+KindOf = Callable[[SchedPod], Hashable | None]
+
+
+class LabCore(Core):
+    """Wakes a pod only if what has happened could help it, as far as the algorithm's traits tell."""
+
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        extenders: Sequence[Extender],
+        *,
+        now: float,
+        traits: Traits,
+        kind_of: KindOf,
+    ) -> None:
+        super().__init__(config, extenders, now=now)
+        self._traits = traits
+        self._ignored = config.ignored_resources
+        self.queue: KindQueue = KindQueue(
+            kind_of,
+            now=now,
+            initial_backoff=config.pod_initial_backoff_seconds,
+            max_backoff=config.pod_max_backoff_seconds,
+            retries_in_time=not traits.binds_help_nobody,
+        )
+
+    def _bound(self, pod: SchedPod, now: float) -> None:
+        if not self._traits.binds_help_nobody:
+            super()._bound(pod, now)
+            return
+        self.queue.delete(pod.uid)
+        self.cluster.end_nomination(pod.uid)
+        self.cluster.set_bound(pod)
+
+    def _no_room_taken(self, pod: SchedPod, now: float) -> None:
+        self.queue.delete(pod.uid)
+        nominated = self.cluster.end_nomination(pod.uid)
+        place = self.cluster.place_of(pod.uid)
+        if place is not None:
+            self.cluster.remove_pod(pod.uid)
+            self.queue.happened(ClusterEvent.ASSIGNED_POD_DELETE, now, hint=self._room_on(place, pod))
+        elif nominated:
+            self._nomination_ended(pod, now)
+
+    def _room_on(self, name: str, gone: SchedPod) -> Hint:
+        """Whether room on this node could help: kube-scheduler's plug-ins accept the node now, or an eviction could."""
+        usual = hints.of_pod_that_went(gone)
+        info, lowest = self.cluster.node(name), self.cluster.lowest_priority
+        accepted: dict[int, bool] = {}
+
+        def hint(plugin: str, pod: SchedPod) -> bool:
+            if plugin == EXTENDER and not self._traits.is_local:
+                return True
+            if not usual(plugin, pod):
+                return False
+            if info is None or (lowest is not None and lowest < pod.priority):
+                return info is not None or plugin == EXTENDER
+            found = accepted.get(id(pod))
+            if found is None:
+                nominated = self.cluster.nominated(name)
+                refusal = in_tree_refusal(pod, info, nominated=nominated, ignored_resources=self._ignored)
+                found = accepted[id(pod)] = refusal is None
+            return found
+
+        return hint
+
+
+class LabScheduling(Scheduling):
+    """A `Listener`. `kind_of` returns the kind of a waiting pod (`queue`)."""
+
+    core: LabCore
+
+    def __init__(
+        self, cluster: LabCluster, configuration: Configuration, clock: LabClock, *, traits: Traits, kind_of: KindOf
+    ) -> None:
+        self._traits, self._kind_of = traits, kind_of
+        limits = replace(configuration.policy.limits, informer_lag=0.0, settle=0.0)
+        policy = replace(configuration.policy, limits=limits)
+        super().__init__(cluster, replace(configuration, policy=policy), clock)
+        #: What kube-scheduler said of pods that it did not place, by UID; the last error, and how many there were
+        #: since a pod got a place.
+        self.texts: dict[str, str] = {}
+        self.error, self.errors = "", 0
+
+    def _new_core(self, config: SchedulerConfig, extenders: Sequence[Extender]) -> LabCore:
+        return LabCore(config, extenders, now=self._clock.time, traits=self._traits, kind_of=self._kind_of)
+
+    def _attempt(self, pod: SchedPod) -> None:
+        self.attempts += 1
+        attempt = self.core.decide(pod)
+        if attempt.result is Result.CHOSEN:
+            self.errors = 0
+            self.texts.pop(pod.uid, None)
+        else:
+            self.texts[pod.uid] = attempt.message
+        if attempt.result is Result.ERROR:
+            self.error, self.errors = attempt.message, self.errors + 1
+        for write in self.core.conclude(pod, attempt, self._clock.read()):
+            self._write(write)
+
+    def _write(self, write: Write) -> None:
+        if not isinstance(write, PatchStatus):
+            super()._write(write)
+        elif write.nominated_node is not None:
+            self._cluster.patch(write.pod.uid, nominated=write.nominated_node)
+
+    def pod_gone(self, pod: PlanPod, /) -> None:
+        super().pod_gone(pod)
+        self.texts.pop(pod.pod.uid, None)

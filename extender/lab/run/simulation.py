@@ -1,0 +1,246 @@
+"""One algorithm on one workload, in virtual time: the state machine and the algorithm that run live, called by the
+stand-in for kube-scheduler.
+
+    arrivals, ends, node failures, returns --> [ a moment: all that happens at this time ]
+                                                    |
+                                                    v
+    everything settles: pods are tried until none is to be tried --> time jumps to the next moment or timer --> ...
+
+Decisions take no time. A pod that was evicted or lost its node is made again by its controller, a second later. The
+same workload, options and seed give the same result, byte for byte, in every process.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from extender.lab.checking import check
+from extender.lab.measures import measures
+from extender.lab.results import JobResult, Run
+from extender.lab.run.accounts import Accounts
+from extender.lab.run.agenda import Agenda, Ends, Fails, Happening, MadeAgain, Returns
+from extender.lab.run.clock import LabClock
+from extender.lab.run.cluster import LabCluster
+from extender.lab.run.jobs import Jobs
+from extender.lab.run.live import LiveJob
+from extender.lab.run.scheduling import LabScheduling
+from extender.lab.translate import Translator, node_of
+from extender.lab.workload import Workload
+from extender.plan.run.configuration import configure
+
+#: Attempts that end with an error, one after the other, before a run is given up; and evictions of one job.
+MOST_ERRORS, MOST_EVICTIONS = 1000, 10_000
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is made with. `settings` is the text of a waggle.yaml, `scheduler` of a KubeSchedulerConfiguration."""
+
+    algorithm: str
+    #: What the run is called; "": as its algorithm.
+    name: str = ""
+    settings: str = ""
+    scheduler: str = ""
+    #: Of the choice between nodes that are equal to kube-scheduler.
+    seed: int = 0
+    #: Seconds after which the run is cut; None: it goes on until nothing happens any more.
+    horizon: float | None = None
+    #: Jobs save their work every so many seconds, and begin again from there; 0: from the beginning.
+    saves_every: float = 0.0
+    #: Whether every stay of a pod on a node is reported.
+    stays: bool = False
+
+
+class Simulation:
+    """One run in the making. Raises WorkloadError, TranslationError (at the job's arrival, too), and PlanError for
+    wrong settings."""
+
+    def __init__(self, workload: Workload, options: RunOptions) -> None:
+        check(workload)
+        self.workload, self.options = workload, options
+        configuration = configure(options.settings, options.scheduler, algorithm=options.algorithm, seed=options.seed)
+        self._translator = Translator(options.algorithm)
+        self._clock, self._agenda = LabClock(), Agenda()
+        self._cluster = LabCluster(configuration.reads.decisions, self._clock)
+        self._accounts = Accounts(workload.jobs)
+        self.jobs = Jobs(
+            self._cluster,
+            self._accounts,
+            self._agenda,
+            self._clock,
+            self._translator,
+            saves_every=options.saves_every,
+            keeps_stays=options.stays,
+        )
+        self.scheduling = LabScheduling(
+            self._cluster,
+            configuration,
+            self._clock,
+            traits=self._translator.traits,
+            kind_of=self.jobs.kind_of,
+        )
+        self._nodes = {machine.name: node_of(machine) for machine in workload.nodes}
+        policy = configuration.policy
+        #: Seconds for which timers are followed without a result: each of them can then fire once.
+        self._patience = max(policy.lease, policy.reservation_timeout, policy.eviction_backoff, policy.patience) + 60.0
+        self._progress, self._until, self._happened = -1, 0.0, 0
+        self.arrived = 0
+        self._stopped = ""
+        self._is_over = False
+        self._begin()
+
+    @property
+    def moment(self) -> float:
+        """The time, seconds from the beginning of the trace."""
+        return self._clock.moment
+
+    @property
+    def fraction(self) -> float:
+        """How much is done, 0 to 1: jobs that have come and jobs that have ended count the same."""
+        return (self.arrived + len(self.jobs.done)) / max(1, 2 * len(self.workload.jobs))
+
+    def _begin(self) -> None:
+        for node in self._nodes.values():
+            self._cluster.bring_node(node)
+            self._accounts.add_node(node.node)
+        for failure in self.workload.failures:
+            self._agenda.enter(failure.at, Fails(failure.node))
+            if failure.until is not None:
+                self._agenda.enter(failure.until, Returns(failure.node))
+        for _ in self.scheduling.load():
+            pass
+        while self._cluster.deliver():  # they are known
+            pass
+        self._cluster.listeners = [self.scheduling]
+
+    # -- moments --------------------------------------------------------------------------------------------------
+
+    def advance(self) -> bool:
+        """Let the next moment happen; False if the run is over."""
+        if self._is_over:
+            return False
+        at = self._next()
+        horizon = self.options.horizon
+        if at is None or (horizon is not None and at > horizon):
+            self._accounts.pass_to(self.moment if horizon is None or at is None else horizon)
+            self._is_over = True
+            return False
+        self._accounts.pass_to(at)
+        self._clock.jump(at)
+        self._happen(at)
+        self._settle()
+        self._give_up_if_hopeless()
+        return not self._is_over
+
+    def _next(self) -> float | None:
+        """When something happens next; None: nothing will."""
+        times = [time for time in (self._next_arrival(), self._agenda.next, self._timer()) if time is not None]
+        return max(self.moment, min(times)) if times else None
+
+    def _next_arrival(self) -> float | None:
+        jobs = self.workload.jobs
+        return jobs[self.arrived].arrival if self.arrived < len(jobs) else None
+
+    def _timer(self) -> float | None:
+        """When a timer of kube-scheduler or Waggle fires. None also if nothing has come of timers for long."""
+        due = self.scheduling.next_due()
+        return None if due is None or due > self._until else due
+
+    def _happen(self, at: float) -> None:
+        while (what := self._agenda.take(at)) is not None:
+            self._happened += 1
+            self._carry_out(what)
+        jobs = self.workload.jobs
+        while self.arrived < len(jobs) and jobs[self.arrived].arrival <= at:
+            self.jobs.arrive(jobs[self.arrived], self.arrived)
+            self.arrived += 1
+            self._happened += 1
+
+    def _carry_out(self, what: Happening) -> None:
+        match what:
+            case Ends():
+                self.jobs.end(what)
+            case MadeAgain():
+                self.jobs.make_again(what.pods)
+            case Fails():
+                self.jobs.node_failed(self._accounts.remove_node(what.node))
+                self._cluster.remove_node(what.node)
+            case Returns():
+                self._cluster.bring_node(self._nodes[what.node])
+                self._accounts.add_node(self._nodes[what.node].node)
+
+    # -- decisions ------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Let everything be tried that is to be tried now."""
+        while self._step():
+            pass
+        progress = self._cluster.progress + self._happened
+        if progress != self._progress:
+            self._progress, self._until = progress, self._clock.time + self._patience
+
+    def _step(self) -> bool:
+        if self._cluster.deliver():
+            return True
+        if self.jobs.take_news(self.scheduling):
+            return True
+        # Without any node, kube-scheduler would only try again and again.
+        return bool(self._cluster.nodes) and not self._is_hopeless() and self.scheduling.step()
+
+    def _is_hopeless(self) -> bool:
+        return self.scheduling.errors >= MOST_ERRORS or self.jobs.most_evictions >= MOST_EVICTIONS
+
+    def _give_up_if_hopeless(self) -> None:
+        if self.scheduling.errors >= MOST_ERRORS:
+            self._stopped = f"{MOST_ERRORS} attempts failed, one after the other: {self.scheduling.error}"
+        elif self.jobs.most_evictions >= MOST_EVICTIONS:
+            self._stopped = f"a job was evicted {MOST_EVICTIONS} times"
+        self._is_over = self._is_over or bool(self._stopped)
+
+    # -- the result -----------------------------------------------------------------------------------------------
+
+    def run(self) -> Run:
+        """Let everything happen, and return the result."""
+        while self.advance():
+            pass
+        return self.result()
+
+    def result(self) -> Run:
+        """What has happened so far."""
+        self.jobs.cut()
+        jobs = tuple(self._job(number) for number in range(self.arrived))
+        return Run(
+            name=self.options.name or self.options.algorithm,
+            algorithm=self.options.algorithm,
+            seed=self.options.seed,
+            jobs=jobs,
+            series=self._accounts.series.series(),
+            measures=measures(jobs, self._accounts.series),
+            remarks=self._translator.remarks,
+            stopped=self._stopped,
+            attempts=self.scheduling.attempts,
+            stays=tuple(self.jobs.stays),
+        )
+
+    def _job(self, number: int) -> JobResult:
+        done = self.jobs.done.get(number)
+        if done is not None:
+            return done
+        job = self.jobs.live[number]
+        return job.result(None, *self._why(job))
+
+    def _why(self, job: LiveJob) -> tuple[str, str]:
+        """Why the first of its waiting pods waits: a code and a text."""
+        waiting = next((pod for pod in job.pods if not pod.node and not pod.done), None)
+        if waiting is None:
+            return "", ""
+        uid = self.scheduling.core.queue.voice_of(waiting.uid)
+        info = self.scheduling.machine.state.pods.get(uid)
+        said = self.scheduling.texts.get(uid, "")
+        if info is not None and info.reason is not None:
+            return info.reason.code, info.reason.text
+        return "", said
+
+
+def simulate(workload: Workload, options: RunOptions) -> Run:
+    """Return what the algorithm does with the workload. Raises as `Simulation`."""
+    return Simulation(workload, options).run()

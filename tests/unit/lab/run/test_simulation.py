@@ -1,0 +1,81 @@
+"""Jobs that come, run, are evicted and end, under the algorithms that run live."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.lab.results import Ended, Fate, JobResult, Run
+from extender.lab.run.simulation import RunOptions, simulate
+from extender.lab.workload import CPU, GPU, Job, MachineNode, NodeFailure, Workload
+
+
+def nodes(number: int, gpus: int = 8, cpu: int = 64_000) -> tuple[MachineNode, ...]:
+    return tuple(MachineNode(f"n{at}", {CPU: cpu, GPU: gpus * 1000}, "A100") for at in range(number))
+
+
+def job(name: str, arrival: float = 0.0, *, gpus: int = 8, seconds: float | None = 100.0, pods: int = 1) -> Job:
+    return Job(name, arrival, {CPU: 1000, GPU: gpus * 1000}, seconds, pods, gang=pods > 1)
+
+
+def run(*jobs: Job, number: int = 1, failures: tuple[NodeFailure, ...] = (), algorithm: str = "packing") -> Run:
+    workload = Workload("test", jobs, nodes(number), failures)
+    return simulate(workload, RunOptions(algorithm=algorithm, stays=True))
+
+
+def by_name(run: Run) -> dict[str, JobResult]:
+    return {each.name: each for each in run.jobs}
+
+
+def test_a_job_runs_from_its_arrival_if_there_is_room() -> None:
+    found = by_name(run(job("a", 5.0)))["a"]
+    assert (found.fate, found.first_start, found.start, found.end) == (Fate.DONE, 5.0, 5.0, 105.0)
+
+
+def test_jobs_without_room_wait_in_order_of_arrival() -> None:
+    found = by_name(run(job("a"), job("b", 1.0), job("c", 2.0)))
+    assert [found[name].start for name in "abc"] == [0.0, 100.0, 200.0]
+
+
+def test_a_gang_runs_when_all_of_its_pods_have_places() -> None:
+    found = by_name(run(job("a", seconds=50.0), job("gang", 1.0, pods=2), number=2))
+    assert (found["gang"].first_start, found["gang"].start, found["gang"].end) == (50.0, 50.0, 150.0)
+
+
+def test_pods_of_a_job_that_is_no_gang_run_from_their_own_starts() -> None:
+    alone = Job("alone", 0.0, {GPU: 8000}, 10.0, pods=3)
+    found = by_name(run(alone, number=2))["alone"]
+    assert (found.first_start, found.start, found.end) == (0.0, 10.0, 20.0)
+
+
+def test_an_urgent_job_evicts_and_the_evicted_one_begins_again() -> None:
+    urgent = Job("urgent", 40.0, {GPU: 8000}, 10.0, priority=10)
+    done = run(job("a"), urgent)
+    found = by_name(done)
+    assert found["urgent"].start == 40.0
+    assert (found["a"].evictions, found["a"].lost_gpu_milli_seconds, found["a"].end) == (1, 40.0 * 8000, 150.0)
+    assert [(stay.job, stay.start, stay.end, stay.ended) for stay in done.stays] == [
+        ("a", 0.0, 40.0, Ended.EVICTED),
+        ("urgent", 40.0, 50.0, Ended.DONE),
+        ("a", 50.0, 150.0, Ended.DONE),
+    ]
+
+
+def test_a_node_that_fails_takes_a_whole_gang_with_it() -> None:
+    done = run(job("gang", pods=2), number=2, failures=(NodeFailure("n1", 30.0, 60.0),))
+    found = by_name(done)["gang"]
+    assert (found.failures, found.evictions, found.start) == (1, 0, 0.0)
+    assert (found.end, found.lost_gpu_milli_seconds) == (160.0, 2 * 30.0 * 8000)
+
+
+def test_a_job_that_fits_nowhere_waits_and_says_why() -> None:
+    found = by_name(run(job("large", gpus=9), job("a", 1.0)))
+    assert (found["large"].fate, found["a"].fate) == (Fate.WAITING, Fate.DONE)
+    assert "Insufficient nvidia.com/gpu" in found["large"].text
+
+
+@pytest.mark.parametrize(("algorithm", "start"), [("fgd", 0.0), ("packing", 100.0)])
+def test_parts_of_gpus_are_shared_if_the_algorithm_can(algorithm: str, start: float) -> None:
+    jobs = [Job(name, 0.0, {GPU: 500}, 100.0) for name in "ab"]
+    done = simulate(Workload("test", tuple(jobs), nodes(1, gpus=1)), RunOptions(algorithm=algorithm))
+    assert by_name(done)["b"].start == start
+    assert ("a part of a GPU was rounded up to a whole one (2 jobs)" in done.remarks) == (algorithm == "packing")
