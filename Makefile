@@ -60,7 +60,7 @@ bench-e2e: $(INSTALLED) ## measure what Waggle costs a real kube-scheduler (need
 	@$(BIN)/python -m tests.bench.e2e $(ARGS)
 
 hived-figure: $(INSTALLED) ## simulate who waits longer for sharing; draws docs/hived-sharing.svg
-	@$(BIN)/python -m tests.bench.hived.sharing $(ARGS)
+	@$(BIN)/waggle simulate --study sharing --svg docs/hived-sharing.svg $(ARGS)
 
 soak: $(INSTALLED) ## every fault on every call, simulated and on sockets, for MINUTES (default 5); prints figures
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)

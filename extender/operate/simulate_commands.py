@@ -15,6 +15,7 @@ import typer
 
 from extender.operate.output import say
 from extender.operate.refusal import refuse
+from extender.operate.study_commands import StudyName, run_study
 
 if TYPE_CHECKING:
     from extender.lab.fgd_study import Columns, Study
@@ -54,18 +55,27 @@ def add_simulate_command(app: typer.Typer) -> None:
 
 
 def simulate(
-    nodes: Annotated[Path, typer.Option(metavar="NODES.csv", help="The nodes of the trace.")],
-    pods: Annotated[Path, typer.Option(metavar="PODS.csv", help="The pods of the trace.")],
+    nodes: Annotated[Path | None, typer.Option(metavar="NODES.csv", help="The nodes of the trace.")] = None,
+    pods: Annotated[Path | None, typer.Option(metavar="PODS.csv", help="The pods of the trace.")] = None,
     trace: Annotated[Trace, typer.Option(help="The format: openb is that of Alibaba's traces of 2023.")] = Trace.OPENB,
     algorithm: Annotated[Simulated, typer.Option(help="The algorithm that places the pods.")] = Simulated.FGD,
     policy: Annotated[PolicyName, typer.Option(help="How it chooses nodes.")] = PolicyName.FGD,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**62, help="Of the order in which pods come; those of the paper are 42 to 51.")
-    ] = 42,
+        int | None,
+        typer.Option(
+            min=0, max=2**62, help="Of the order in which pods come; those of the paper are 42 (default) to 51."
+        ),
+    ] = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the result to this file as JSON; - is the output."),
     ] = None,
+    study: Annotated[
+        StudyName | None,
+        typer.Option(help="A study of ours instead of a trace: sharing is that of docs/hived-sharing.md."),
+    ] = None,
+    days: Annotated[float | None, typer.Option(min=1, max=365, help="Of the study: days in which jobs come.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the study's figure to this file.")] = None,
 ) -> None:
     """Place the pods of a trace one after the other and report how much of the GPUs is allocated and fragmented.
 
@@ -74,21 +84,26 @@ def simulate(
 
     Exit status: 0 simulated; 2 the files or options cannot be used.
     """
+    if study is not None:
+        raise run_study(study, days=days, seed=seed, svg=svg)
+    if nodes is None or pods is None:
+        raise refuse(ValueError("expected --nodes and --pods, or --study"))
     from extender.lab.fgd_study import Study, columns
     from extender.lab.openb import TraceError, read_nodes, read_pods
 
+    seed = 42 if seed is None else seed
     try:
         with nodes.open(encoding="utf-8", newline="") as file:
             read = read_nodes(file, str(nodes))
         with pods.open(encoding="utf-8", newline="") as file:
-            study = Study(read, read_pods(file, str(pods)), policy=policy.value, seed=seed)
+            made = Study(read, read_pods(file, str(pods)), policy=policy.value, seed=seed)
     except (OSError, UnicodeDecodeError, TraceError) as error:
         raise refuse(error) from error
-    found = columns(_with_progress(study), study.total)
+    found = columns(_with_progress(made), made.total)
     result = {"trace": trace.value, "algorithm": algorithm.value, "policy": policy.value, "seed": seed}
-    result |= _numbers(study, found)
+    result |= _numbers(made, found)
     if json_file is None:
-        say(_text(study, found))
+        say(_text(made, found))
         return
     text = json.dumps(result, indent=1)
     try:
@@ -96,7 +111,7 @@ def simulate(
             say(text)
         else:
             json_file.write_text(text + "\n", encoding="utf-8")
-            say(_text(study, found))
+            say(_text(made, found))
     except OSError as error:
         raise refuse(error) from error
 

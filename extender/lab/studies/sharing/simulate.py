@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from tests.bench.hived.sharing.clusters import Cluster, Hived, Private, Quota
-from tests.bench.hived.sharing.trace import Job, Tenant
+from extender.lab.studies.sharing.clusters import Cluster, Hived, Private, Quota
+from extender.lab.studies.sharing.trace import Job, Tenant
 
 _END, _ARRIVAL = 0, 1
 

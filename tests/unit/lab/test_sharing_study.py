@@ -6,11 +6,11 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tests.bench.hived.sharing.figure import draw as picture
-from tests.bench.hived.sharing.figure import table, worst_off
-from tests.bench.hived.sharing.simulate import Comparison, compare
-from tests.bench.hived.sharing.svg import ticks
-from tests.bench.hived.sharing.trace import PHILLY, WHOLE_MACHINES, Job, Tenant, draw
+from extender.lab.studies.sharing.figure import draw as picture
+from extender.lab.studies.sharing.figure import table, worst_off
+from extender.lab.studies.sharing.simulate import Comparison, compare
+from extender.lab.studies.sharing.svg import ticks
+from extender.lab.studies.sharing.trace import PHILLY, WHOLE_MACHINES, Job, Tenant, draw
 
 TENANTS = [
     *(Tenant(name, 4, 0.95, PHILLY) for name in ("research", "speech", "vision")),

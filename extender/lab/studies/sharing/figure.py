@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from statistics import fmean, median
 
-from tests.bench.hived.sharing.simulate import Comparison, Outcome
-from tests.bench.hived.sharing.svg import Drawing, Panel, ticks
-from tests.bench.hived.sharing.trace import MINUTES_A_DAY, Tenant
+from extender.lab.studies.sharing.simulate import Comparison, Outcome
+from extender.lab.studies.sharing.svg import Drawing, Panel, ticks
+from extender.lab.studies.sharing.trace import MINUTES_A_DAY, Tenant
 
 _HOUR = 60
 _NAMES = {"a": "own machines", "b": "quota of devices", "c": "HiveD"}

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from algorithm.hived.algorithm import HivedAlgorithm
+from algorithm.hived.formats.podspec import SPEC
 from algorithm.hived.settings import HivedSettings
 from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Wait
 from algorithm.model import Node, Pod
-from tests.bench.hived.sharing.trace import MACHINE, Job, Tenant
-from tests.bench.hived.workload import SPEC
+from extender.lab.studies.sharing.trace import MACHINE, Job, Tenant
 
 _RACK = 4
 _CELL_TYPES = {

@@ -60,7 +60,7 @@ def draw(tenants: Iterable[Tenant], days: float, seed: int) -> list[Job]:
     for tenant in tenants:
         for guaranteed, load in ((True, tenant.load), (False, tenant.idle)):
             # Each stream by itself: what one tenant does changes no other's jobs.
-            rng = random.Random(f"{seed}/{tenant.name}/{guaranteed}")
+            rng = random.Random(f"{seed}/{tenant.name}/{guaranteed}")  # noqa: S311 - jobs, no secrets
             drawn += _stream(rng, tenant, load, days * MINUTES_A_DAY, guaranteed=guaranteed)
     drawn.sort(key=lambda job: (job.arrival, job.tenant))
     return [job._replace(number=number) for number, job in enumerate(drawn)]

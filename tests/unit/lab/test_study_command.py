@@ -1,0 +1,41 @@
+"""`waggle simulate --study`, as users call it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from extender.cli import app
+from extender.lab.studies.sharing.study import TENANTS, run
+from extender.lab.studies.sharing.trace import draw
+
+
+def test_a_study_prints_its_table_and_draws_its_figure(tmp_path: Path) -> None:
+    figure = tmp_path / "figure.svg"
+    options = ["--study", "sharing", "--days", "1", "--seed", "3", "--svg", str(figure)]
+    done = CliRunner().invoke(app, ["simulate", *options])
+    assert done.exit_code == 0, done.output
+    assert "| research |" in done.stdout
+    assert "HiveD: beside them" in done.stdout
+    assert figure.read_text().startswith("<svg ")
+
+
+def test_a_figure_that_cannot_be_written_is_named() -> None:
+    done = CliRunner().invoke(app, ["simulate", "--study", "sharing", "--days", "1", "--svg", "/none/x.svg"])
+    assert done.exit_code == 2
+    assert "/none/x.svg: No such file or directory" in done.stderr
+
+
+def test_too_few_days_for_a_job_of_each_tenant_are_refused() -> None:
+    seed = next(seed for seed in range(1000) if not any(job.tenant == "language" for job in draw(TENANTS, 1, seed)))
+    with pytest.raises(ValueError, match="no job of language comes within 1 days: expected more days"):
+        run(1, seed)
+
+
+@pytest.mark.parametrize("options", [[], ["--nodes", "x"], ["--pods", "x"]])
+def test_neither_a_trace_nor_a_study_is_refused(options: list[str]) -> None:
+    done = CliRunner().invoke(app, ["simulate", *options])
+    assert done.exit_code == 2
+    assert "expected --nodes and --pods, or --study" in done.stderr
