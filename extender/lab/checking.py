@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from extender.lab.workload import CPU, GPU, Job, MachineNode, NodeFailure, Workload
 from extender.lab.workload_file import WorkloadError
 
-MOST_JOBS, MOST_PODS, MOST_PODS_OF_JOB, MOST_NODES = 2_000_000, 5_000_000, 100_000, 20_000
+MOST_JOBS, MOST_PODS, MOST_PODS_OF_JOB, MOST_NODES = 5_000_000, 10_000_000, 100_000, 50_000
 #: Seconds: some three thousand years. Amounts: more than any resource.
 _LATEST, _MOST = 1e11, 2**53
 #: Priorities of pods in Kubernetes are numbers of 32 bits.
