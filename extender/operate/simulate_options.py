@@ -1,0 +1,150 @@
+"""The options of `waggle simulate` for workloads, and what their values mean."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from extender.lab.run.simulation import RunOptions
+    from extender.lab.workload import MachineNode, Workload
+
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(s|m|min|h|d)?", re.ASCII)
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+
+
+class OptionError(ValueError):
+    """An option cannot be used. The message names it, and says what was expected."""
+
+
+class Given(NamedTuple):
+    """What was given on the command line, for a workload."""
+
+    trace: Sequence[Path]
+    format: str | None
+    nodes: str | None
+    node_shape: str | None
+    algorithms: Sequence[str]
+    settings: Sequence[str]
+    seed: int
+    limit: int | None
+    horizon: str | None
+    saves_every: str | None
+
+
+def duration(text: str | None, option: str) -> float | None:
+    """Return the seconds of a text such as 90, 15m, 12h or 7d. Raises OptionError."""
+    if text is None:
+        return None
+    found = _DURATION.fullmatch(text)
+    if found is None or not math.isfinite(float(found[1])):
+        raise OptionError(f"{option}: expected a time such as 90s, 15m, 12h or 7d, got {text[:50]!r}")
+    return float(found[1]) * _SECONDS[found[2] or ""]
+
+
+def workload_of(given: Given) -> Workload:
+    """Read the trace and the nodes. Raises OSError, and ValueError that says what is wrong where."""
+    from msgspec.structs import replace
+
+    from extender.lab.comparing import limited
+    from extender.lab.importers import load
+
+    by_number = given.nodes is not None and given.nodes.isascii() and given.nodes.isdigit()
+    others = [] if given.nodes is None or by_number else [Path(given.nodes)]
+    own = [path for path in others if _is_own(path)]
+    workload = load([*given.trace, *(path for path in others if path not in own)], given.format)
+    if by_number:
+        workload = replace(workload, nodes=shaped(int(given.nodes or 0), given.node_shape))
+    elif given.node_shape is not None:
+        raise OptionError("--node-shape: expected --nodes with a number of nodes")
+    for path in own:
+        workload = replace(workload, nodes=load(path).nodes, failures=workload.failures or load(path).failures)
+    if not workload.nodes:
+        raise OptionError("--nodes: expected a number of nodes or a file with nodes, since the trace has none")
+    return limited(workload, given.limit)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file of nodes is in Waggle's own format: it has jobs or failures of its own, or none."""
+    with path.open("rb") as file:
+        return file.read(1) == b"{"
+
+
+def shaped(number: int, shape: str | None) -> tuple[MachineNode, ...]:
+    """Return so many nodes of this shape. Raises ShapeError."""
+    from extender.lab.translate import GPUS, MODEL_LABEL
+    from extender.lab.workload import CPU, GPU, MEMORY, MachineNode
+    from extender.plan.reading.shapes import DEFAULT, shaped_nodes
+
+    made = []
+    for node in shaped_nodes(number, shape or DEFAULT):
+        amounts = dict(node.node.allocatable)
+        capacity = {CPU: amounts.pop(CPU, 0), MEMORY: amounts.pop(MEMORY, 0), GPU: amounts.pop(GPUS, 0) * 1000}
+        labels = dict(node.node.labels)
+        made.append(MachineNode(node.name, capacity | amounts, labels.get(MODEL_LABEL, ""), labels, record=node.node))
+    return tuple(made)
+
+
+def runs_of(given: Given) -> list[RunOptions]:
+    """Return what each algorithm runs with. Raises OptionError, SettingsError, AlgorithmError and OSError."""
+    from extender.lab.run.simulation import RunOptions
+
+    files = dict(_settings_file(text) for text in given.settings)
+    found = []
+    for text in given.algorithms:
+        name, _, algorithm = text.rpartition("=")
+        name = name or algorithm
+        if not _NAME.fullmatch(name):
+            raise OptionError(f"--algorithm: expected NAME or NAME=ALGORITHM, got {text[:100]!r}")
+        if any(run.name == name for run in found):
+            raise OptionError(f"--algorithm: there are two runs of the name {name}; expected NAME=ALGORITHM for one")
+        file = files.pop(name, None)
+        settings = "" if file is None else settings_text(file, algorithm)
+        found.append(
+            RunOptions(
+                algorithm=algorithm,
+                name=name,
+                settings=settings,
+                seed=given.seed,
+                horizon=duration(given.horizon, "--horizon"),
+                saves_every=duration(given.saves_every, "--saves-every") or 0.0,
+            )
+        )
+    if files:
+        known = ", ".join(run.name for run in found)
+        raise OptionError(f"--settings: {next(iter(files))}: expected the name of a run ({known})")
+    return found
+
+
+def _settings_file(text: str) -> tuple[str, Path]:
+    name, equals, file = text.partition("=")
+    if not (name and equals and file):
+        raise OptionError(f"--settings: expected NAME=FILE, got {text[:100]!r}")
+    return name, Path(file)
+
+
+def settings_text(file: Path, algorithm: str) -> str:
+    """Return a waggle.yaml with everything in it. The file is one, or has the algorithm's own settings."""
+    import yaml
+
+    from algorithm.registry import parser
+    from extender.plan.run.configuration import self_contained
+    from extender.settings import parse_yaml, read_text
+
+    text = read_text(file, str(file))
+    try:
+        found: Any = parse_yaml(text)
+    except ValueError as error:
+        raise OptionError(f"{file}: {error}") from error
+    if isinstance(found, dict) and "algorithm" in found:
+        named = found["algorithm"].get("name") if isinstance(found["algorithm"], dict) else None
+        if named != algorithm:
+            raise OptionError(f"{file}: algorithm.name: expected {algorithm}, got {named!r}")
+        return self_contained(text, file)
+    own = parser(algorithm)
+    settings = own(text) if own is not None else found
+    return yaml.safe_dump({"algorithm": {"name": algorithm, "settings": settings or {}}}, sort_keys=False)
