@@ -8,6 +8,7 @@ from importlib.metadata import version as installed_version
 
 from msgspec.structs import replace
 
+from extender import DISTRIBUTION
 from extender.lab.checking import capacity, check, too_large
 from extender.lab.results import Results, Run
 from extender.lab.run.simulation import RunOptions, Simulation
@@ -63,6 +64,6 @@ def results_of(workload: Workload, options: Sequence[RunOptions], runs: Sequence
 
 def _release() -> str:
     try:
-        return installed_version("waggle")
+        return installed_version(DISTRIBUTION)
     except PackageNotFoundError:
         return ""

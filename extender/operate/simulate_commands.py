@@ -1,45 +1,25 @@
-"""`waggle simulate`: what an algorithm would do with a trace. It needs no cluster.
+"""`waggle simulate`: what algorithms would do with a trace. It needs no cluster.
 
-Exit status: 0 simulated; 2 the files or options cannot be used.
+Exit status: 0 simulated; 2 the files or options cannot be used. Of a study, also 1: its first statement does not hold.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from extender.operate.output import say
 from extender.operate.refusal import refuse
 from extender.operate.study_commands import StudyName, run_study
 
-if TYPE_CHECKING:
-    from extender.lab.fgd_study import Columns, Study
-
-#: Pods between two updates of the progress on a terminal.
-_OFTEN = 200
-#: The columns that the text shows, per cent of arrived requests.
-_SHOWN = (25, 50, 75, 90, 95, 100, 130)
-
-
-class Trace(StrEnum):
-    """The formats of traces."""
-
-    OPENB = "openb"
-
-
-class Simulated(StrEnum):
-    """The algorithms that can be simulated."""
-
-    FGD = "fgd"
+#: What stands for the published experiment in place of a file.
+_PUBLISHED = "openb"
 
 
 class PolicyName(StrEnum):
-    """The policies of the algorithm."""
+    """The policies of the algorithm `fgd`."""
 
     FGD = "fgd"
     RANDOM = "random"
@@ -55,21 +35,54 @@ def add_simulate_command(app: typer.Typer) -> None:
 
 
 def simulate(
-    nodes: Annotated[Path | None, typer.Option(metavar="NODES.csv", help="The nodes of the trace.")] = None,
-    pods: Annotated[Path | None, typer.Option(metavar="PODS.csv", help="The pods of the trace.")] = None,
-    trace: Annotated[Trace, typer.Option(help="The format: openb is that of Alibaba's traces of 2023.")] = Trace.OPENB,
-    algorithm: Annotated[Simulated, typer.Option(help="The algorithm that places the pods.")] = Simulated.FGD,
-    policy: Annotated[PolicyName, typer.Option(help="How it chooses nodes.")] = PolicyName.FGD,
+    trace: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="The trace: files or folders. `openb` is the published experiment of fgd."),
+    ] = None,
+    trace_format: Annotated[
+        str | None, typer.Option("--format", metavar="NAME", help="Its format. Default: recognised by its contents.")
+    ] = None,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="FILE|NUMBER", help="The nodes, if the trace has none or others.")
+    ] = None,
+    node_shape: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHAPE", help="cpu=64,memory=256Gi,nvidia.com/gpu=8,label:rack=r%d/8: of a NUMBER of nodes."
+        ),
+    ] = None,
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[RUN=]NAME", help="An algorithm; several are compared. RUN is what the column is called."
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN=FILE", help="A waggle.yaml for a run, or the algorithm's own settings."),
+    ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            min=0, max=2**62, help="Of the order in which pods come; those of the paper are 42 (default) to 51."
-        ),
+        typer.Option(min=0, max=2**62, help="Of ties. Of the experiment of fgd: of the order of pods; 42 to 51."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="NUMBER", help="Simulate only this number of jobs, the first ones.")
+    ] = None,
+    horizon: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Stop after this time of the trace: 12h, 7d.")
+    ] = None,
+    saves_every: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Evicted jobs begin again where they saved their work last. Default: never."),
     ] = None,
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the result to this file as JSON; - is the output."),
+        typer.Option("--json", metavar="FILE", help="Write the results to this file as JSON; - is the output."),
     ] = None,
+    policy: Annotated[
+        PolicyName, typer.Option(help="Of the experiment of fgd: how nodes are chosen.")
+    ] = PolicyName.FGD,
+    pods: Annotated[Path | None, typer.Option(metavar="PODS.csv", help="Of the experiment of fgd: the pods.")] = None,
     study: Annotated[
         StudyName | None,
         typer.Option(help="A study of ours instead of a trace: sharing is that of docs/hived-sharing.md."),
@@ -77,79 +90,43 @@ def simulate(
     days: Annotated[float | None, typer.Option(min=1, max=365, help="Of the study: days in which jobs come.")] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the study's figure to this file.")] = None,
 ) -> None:
-    """Place the pods of a trace one after the other and report how much of the GPUs is allocated and fragmented.
+    """Run the jobs of a trace under one or several algorithms, in virtual time, and compare what came of it.
 
-    The experiment of "Beware of Fragmentation" (USENIX ATC 2023): pods come in random order until they have asked for
-    130 % of the cluster's GPUs, and none leaves. docs/algorithm-fgd.md shows the result for the published trace.
+        waggle simulate --trace jobs.json --algorithm packing --algorithm fgd
+            --nodes 100 --node-shape cpu=96,nvidia.com/gpu=8
 
-    Exit status: 0 simulated; 2 the files or options cannot be used.
+    The scheduling state, the algorithm and the settings are those that run live. docs/simulate.md has the formats of
+    traces, and says what is measured.
+
+    With --pods it is the experiment of "Beware of Fragmentation" (USENIX ATC 2023), which docs/algorithm-fgd.md shows.
+
+    Exit status: 0 simulated; 2 the files or options cannot be used. Of a study, also 1: its statement does not hold.
     """
     if study is not None:
         raise run_study(study, days=days, seed=seed, svg=svg)
-    if nodes is None or pods is None:
-        raise refuse(ValueError("expected --nodes and --pods, or --study"))
-    from extender.lab.fgd_study import Study, columns
-    from extender.lab.openb import TraceError, read_nodes, read_pods
+    if pods is not None or trace == [_PUBLISHED]:
+        if nodes is None or pods is None or not set(algorithm or ()) <= {"fgd"}:
+            raise refuse(ValueError("expected --nodes NODES.csv, --pods PODS.csv, and no algorithm but fgd"))
+        from extender.operate.fgd_study_command import FIRST_SEED, run_fgd_study
 
-    seed = 42 if seed is None else seed
-    try:
-        with nodes.open(encoding="utf-8", newline="") as file:
-            read = read_nodes(file, str(nodes))
-        with pods.open(encoding="utf-8", newline="") as file:
-            made = Study(read, read_pods(file, str(pods)), policy=policy.value, seed=seed)
-    except (OSError, UnicodeDecodeError, TraceError) as error:
-        raise refuse(error) from error
-    found = columns(_with_progress(made), made.total)
-    result = {"trace": trace.value, "algorithm": algorithm.value, "policy": policy.value, "seed": seed}
-    result |= _numbers(made, found)
-    if json_file is None:
-        say(_text(made, found))
+        chosen = FIRST_SEED if seed is None else seed
+        run_fgd_study(Path(nodes), pods, policy=policy.value, seed=chosen, json_file=json_file)
         return
-    text = json.dumps(result, indent=1)
-    try:
-        if str(json_file) == "-":
-            say(text)
-        else:
-            json_file.write_text(text + "\n", encoding="utf-8")
-            say(_text(made, found))
-    except OSError as error:
-        raise refuse(error) from error
+    if not trace or not algorithm:
+        raise refuse(ValueError("expected --trace and --algorithm, or --study"))
+    from extender.operate.simulate_options import Given
+    from extender.operate.simulate_run import Outputs, simulate_workload
 
-
-def _with_progress(study: Study) -> list[Any]:
-    if not sys.stderr.isatty():
-        return list(study.lines())
-    lines = []
-    with typer.progressbar(length=len(study.pods), label="placing pods", file=sys.stderr) as bar:
-        for number, line in enumerate(study.lines(), 1):
-            lines.append(line)
-            if number % _OFTEN == 0:
-                bar.update(_OFTEN)
-    return lines
-
-
-def _numbers(study: Study, found: Columns) -> dict[str, Any]:
-    return {
-        "total_gpus": study.total // 1000,
-        "pods": len(study.pods),
-        "failed": study.failed,
-        "gpu_allocation_percent_at_100": found.allocation[100],
-        "fragmentation_percent_of_cluster_at_100": found.amount[100],
-        "fragmentation_percent_of_idle_at_100": found.ratio[100],
-        "gpu_allocation_percent": found.allocation,
-        "fragmentation_percent_of_cluster": found.amount,
-        "fragmentation_percent_of_idle": found.ratio,
-    }
-
-
-def _text(study: Study, found: Columns) -> str:
-    rows = [("requested", "allocated", "fragmented", "of what is idle")]
-    for k in _SHOWN:
-        rows.append((f"{k} %", _share(found.allocation[k]), _share(found.amount[k]), _share(found.ratio[k])))
-    table = "\n".join("".join(f"{cell:>12}" if n < 3 else f"{cell:>18}" for n, cell in enumerate(row)) for row in rows)
-    many = f"{len(study.pods)} pods, {study.failed} of them without a place, on {study.total // 1000} GPUs"
-    return f"{many}. Per cent of all GPUs:\n{table}"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f} %"
+    given = Given(
+        trace=[Path(each) for each in trace],
+        format=trace_format,
+        nodes=nodes,
+        node_shape=node_shape,
+        algorithms=algorithm,
+        settings=settings or [],
+        seed=seed or 0,
+        limit=limit,
+        horizon=horizon,
+        saves_every=saves_every,
+    )
+    simulate_workload(given, Outputs(json_file))

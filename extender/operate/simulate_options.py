@@ -6,11 +6,20 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from extender.lab.run.simulation import RunOptions
-    from extender.lab.workload import MachineNode, Workload
+import yaml
+from msgspec.structs import replace
+
+from algorithm.registry import parser
+from extender.lab.comparing import limited
+from extender.lab.importers import load
+from extender.lab.run.simulation import RunOptions
+from extender.lab.translate import GPUS, MODEL_LABEL
+from extender.lab.workload import CPU, GPU, MEMORY, MachineNode, Workload
+from extender.plan.reading.shapes import DEFAULT, shaped_nodes
+from extender.plan.run.configuration import self_contained
+from extender.settings import parse_yaml, read_text
 
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(s|m|min|h|d)?", re.ASCII)
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -48,10 +57,6 @@ def duration(text: str | None, option: str) -> float | None:
 
 def workload_of(given: Given) -> Workload:
     """Read the trace and the nodes. Raises OSError, and ValueError that says what is wrong where."""
-    from msgspec.structs import replace
-
-    from extender.lab.comparing import limited
-    from extender.lab.importers import load
 
     by_number = given.nodes is not None and given.nodes.isascii() and given.nodes.isdigit()
     others = [] if given.nodes is None or by_number else [Path(given.nodes)]
@@ -76,9 +81,6 @@ def _is_own(path: Path) -> bool:
 
 def shaped(number: int, shape: str | None) -> tuple[MachineNode, ...]:
     """Return so many nodes of this shape. Raises ShapeError."""
-    from extender.lab.translate import GPUS, MODEL_LABEL
-    from extender.lab.workload import CPU, GPU, MEMORY, MachineNode
-    from extender.plan.reading.shapes import DEFAULT, shaped_nodes
 
     made = []
     for node in shaped_nodes(number, shape or DEFAULT):
@@ -91,10 +93,9 @@ def shaped(number: int, shape: str | None) -> tuple[MachineNode, ...]:
 
 def runs_of(given: Given) -> list[RunOptions]:
     """Return what each algorithm runs with. Raises OptionError, SettingsError, AlgorithmError and OSError."""
-    from extender.lab.run.simulation import RunOptions
 
     files = dict(_settings_file(text) for text in given.settings)
-    found = []
+    found: list[RunOptions] = []
     for text in given.algorithms:
         name, _, algorithm = text.rpartition("=")
         name = name or algorithm
@@ -129,11 +130,6 @@ def _settings_file(text: str) -> tuple[str, Path]:
 
 def settings_text(file: Path, algorithm: str) -> str:
     """Return a waggle.yaml with everything in it. The file is one, or has the algorithm's own settings."""
-    import yaml
-
-    from algorithm.registry import parser
-    from extender.plan.run.configuration import self_contained
-    from extender.settings import parse_yaml, read_text
 
     text = read_text(file, str(file))
     try:

@@ -9,18 +9,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import typer
 
+from extender.lab.comparing import Observer, compare
+from extender.lab.results import Results, encode
+from extender.lab.run.simulation import Simulation
 from extender.operate.output import say
 from extender.operate.refusal import refuse
 from extender.operate.simulate_options import Given, runs_of, workload_of
-
-if TYPE_CHECKING:
-    from extender.lab.comparing import Observer
-    from extender.lab.results import Results
-    from extender.lab.run.simulation import Simulation
+from extender.operate.simulate_text import text_of
 
 #: Steps of the progress on a terminal, for each run.
 _STEPS = 1000
@@ -30,12 +29,10 @@ class Outputs(NamedTuple):
     """Where results go; None: nowhere."""
 
     json: Path | None
-    html: Path | None
 
 
 def simulate_workload(given: Given, outputs: Outputs) -> None:
     """Run everything, and write the results. Raises typer.Exit with status 2 for what cannot be used."""
-    from extender.lab.comparing import compare
 
     try:
         workload = workload_of(given)
@@ -69,13 +66,7 @@ def _progress(names: list[str]) -> Iterator[Observer]:
 
 
 def _write(results: Results, outputs: Outputs) -> None:
-    from extender.lab.results import encode
-    from extender.operate.simulate_text import text_of
 
-    if outputs.html is not None:
-        from extender.lab.showing import html
-
-        outputs.html.write_text(html(results), encoding="utf-8")
     if outputs.json is not None and str(outputs.json) == "-":
         say(encode(results).decode(), nl=False)
         return

@@ -34,8 +34,17 @@ def test_too_few_days_for_a_job_of_each_tenant_are_refused() -> None:
         run(1, seed)
 
 
-@pytest.mark.parametrize("options", [[], ["--nodes", "x"], ["--pods", "x"]])
+@pytest.mark.parametrize("options", [[], ["--nodes", "x"], ["--trace", "x"], ["--algorithm", "packing"]])
 def test_neither_a_trace_nor_a_study_is_refused(options: list[str]) -> None:
     done = CliRunner().invoke(app, ["simulate", *options])
     assert done.exit_code == 2
-    assert "expected --nodes and --pods, or --study" in done.stderr
+    assert "expected --trace and --algorithm, or --study" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [["--pods", "x"], ["--trace", "openb"], ["--nodes", "x", "--pods", "y", "--algorithm", "packing"]]
+)
+def test_the_published_experiment_needs_both_files_and_fgd(options: list[str]) -> None:
+    done = CliRunner().invoke(app, ["simulate", *options])
+    assert done.exit_code == 2
+    assert "expected --nodes NODES.csv, --pods PODS.csv, and no algorithm but fgd" in done.stderr.replace("\n", " ")
