@@ -95,6 +95,10 @@ def test_parts_of_a_job_set_as_depends_on_says() -> None:
     assert world.held == {"w": "waits for ReplicatedJob/ml/s/driver to be Ready"}
     world.put(workload("Job/s-driver-0", part=driver, failed="BackoffLimitExceeded", **above))
     assert world.waits("w"), "a failed Job is not ready"
+    world.put(workload("Job/s-driver-0", part=driver, failed="BackoffLimitExceeded", ready=1, **above))
+    assert world.waits("w"), "whatever its pods have done before, or still do"
+    world.put(running(world.pods["d"]))
+    assert world.waits("w")
     world.put(workload("Job/s-driver-0", part=driver, complete=True, **above))
     assert world.held == {"w": ""}
 
