@@ -372,8 +372,8 @@ def _share_of_workload(node: Node) -> Share:
     pods, bound, ready, succeeded, failed, _ = node.counts
     if record.complete:
         return max(pods, record.pods), max(bound, record.pods), max(ready, record.pods), succeeded, failed, 1
-    if record.failed:
-        return pods, 0, 0, succeeded, failed, 0  # some of its pods may have succeeded, or may still run: it is not ready
+    if record.failed:  # some of its pods may have succeeded, or may still run: all the same it is not ready
+        return pods, 0, 0, succeeded, failed, 0
     return pods, bound, max(ready, record.ready), succeeded, failed, 0
 
 

@@ -149,9 +149,9 @@ class _Judge:
         return "; ".join(self._why_not_one(each) for each in some)
 
     def _why_not_one(self, milestone: Milestone) -> str:
-        record = self._milestones.records.get(milestone.target)
-        if record is not None and record.failed:
-            return f"{milestone.target} failed: {record.failed}"
+        record = self._milestones.record_of(milestone.target)
+        if record is not None and record.failed and not record.complete:
+            return f"{record.target} failed: {record.failed}"
         if self._milestones.standing(milestone) is Standing.FAILED:
             return f"{milestone.target} failed"
         return ""

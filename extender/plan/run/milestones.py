@@ -5,7 +5,8 @@
                          Complete   all its pods have run to their ends, or its status says so
 
 A gang needs its minimum; any other object needs all its pods. A failed pod or Job is not ready. An object that has
-completed before the plan is ready, too.
+completed before the plan is ready, too. A part of a JobSet has the Jobs that were made of it: those that have completed
+count, also if their pods are gone, and while one of them has failed it is not ready.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from algorithm.decoding import DecodeError
 from algorithm.packing.gangs import membership_or_none
-from extender.ordering.records import GROUP, Dependency, State, Target, WorkloadRecord
+from extender.ordering.records import GROUP, Dependency, Part, State, Target, WorkloadRecord
 from extender.ordering.workloadreader import decode_workload
 from extender.plan.records import PlanPod, RawObject
 
@@ -84,6 +85,9 @@ class Milestones:
         self.members: dict[Target, dict[str, Stage]] = {}
         self._pods: dict[str, PlanPod] = {}
         self._known: set[Target] = set()
+        #: The parts of objects, with the object; and the Jobs that were made of a part.
+        self._parts: dict[Target, tuple[Part, Target]] = {}
+        self._jobs: dict[Target, list[WorkloadRecord]] = {}
         #: How many pods an object makes, or of a PodGroup: needs.
         self._expected: dict[Target, int] = {}
         self._minimum: dict[Target, int] = {}
@@ -105,6 +109,9 @@ class Milestones:
                 self._known.add(record.target)
                 self._expected[record.target] = record.pods
                 self._expected.update((part.target, part.pods) for part in record.parts)
+                self._parts.update((part.target, (part, record.target)) for part in record.parts)
+                if record.part is not None:
+                    self._jobs.setdefault(record.part, []).append(record)
 
     def set_pod(self, key: str, pod: PlanPod) -> list[Target]:
         """Record the pod. Returns the objects that come further by it, or fall back."""
@@ -154,12 +161,24 @@ class Milestones:
         target, state = milestone
         if not self.exists(target):
             return Standing.ABSENT
-        record = self.records.get(target)
-        if record is not None and record.complete:
+        record = self.record_of(target)
+        if (record is not None and record.complete) or self._jobs_completed(target):
             return Standing.REACHED
         if (record is not None and record.failed) or self._pod_failed(target):
             return Standing.FAILED
+        if any(job.failed and not job.complete for job in self._jobs.get(target, ())):
+            return Standing.PENDING
         return Standing.REACHED if self._is_reached(target, state) else Standing.PENDING
+
+    def record_of(self, target: Target) -> WorkloadRecord | None:
+        """What was read of the object; of a part: of the object that it belongs to."""
+        return self.records.get(self._parts[target][1] if target in self._parts else target)
+
+    def _jobs_completed(self, target: Target) -> bool:
+        """Whether all Jobs of a part have completed."""
+        if target not in self._parts:
+            return False
+        return sum(job.complete for job in self._jobs.get(target, ())) >= self._parts[target][0].jobs > 0
 
     def _pod_failed(self, target: Target) -> bool:
         """A failed pod is made again by its owner, but not if it is waited for by its own name."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.ordering.records import GROUP, Dependency, State, Target
-from extender.plan.records import RawObject
+from extender.plan.records import Plan, RawObject
 from tests.support.plan.worlds import CLASSES, a_node, an_object, gang, new, plan_of, row, running, signs, waiting
 
 
@@ -112,6 +112,59 @@ def test_a_completed_job_counts() -> None:
     after = [{"kind": "Job", "name": "a", "state": "Complete"}]
     plan = plan_of([a_node("n0")], [], [job("b", after=after)], world={"objects": (*CLASSES, old)})
     assert plan.is_clean
+
+
+def _set_with_a_job(condition: str, *, state: State, of_set: str = "") -> Plan:
+    """The plan of a pod that waits for replicatedJob a of a JobSet, whose only Job has got this condition: after two
+    of its pods have succeeded, which are still there."""
+
+    def conditions(kind: str) -> list[dict[str, str]]:
+        return [{"type": kind, "status": "True", "reason": "BackoffLimitExceeded"}] if kind else []
+
+    part = Target("ReplicatedJob", "default", "s/a")
+    spec = {"parallelism": 2, "completions": 4}
+    labels = {"jobset.sigs.k8s.io/jobset-name": "s", "jobset.sigs.k8s.io/replicatedjob-name": "a"}
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "s", "controller": True}
+    meta = {"namespace": "default"}
+    the_set = {
+        "metadata": {"name": "s", "uid": "s", **meta},
+        "spec": {"replicatedJobs": [{"name": "a", "template": {"spec": spec}}]},
+        "status": {"conditions": conditions(of_set)},
+    }
+    the_job = {
+        "metadata": {"name": "s-a-0", "uid": "j", "labels": labels, "ownerReferences": [owner], **meta},
+        "spec": spec,
+        "status": {"conditions": conditions(condition), "succeeded": 2},
+    }
+    objects = (
+        an_object("JobSet", "s", the_set, api_version="jobset.x-k8s.io/v1alpha2"),
+        an_object("Job", "s-a-0", the_job, api_version="batch/v1"),
+    )
+    above = {"owner": Target("Job", "default", "s-a-0"), "above": (part, Target("JobSet", "default", "s"))}
+    done = [waiting(f"s-a-0-{number}", node="n0", status={"phase": "Succeeded"}, more=above) for number in range(2)]
+    held = waiting(
+        "b", more={"after": (Dependency(part, state),)}, spec={"schedulingGates": [{"name": "waggle.dev/after"}]}
+    )
+    return plan_of(
+        [a_node("n0")], [*(() if condition == "Complete" else done), held], [], world={"objects": (*CLASSES, *objects)}
+    )
+
+
+@pytest.mark.parametrize("state", [State.READY, State.COMPLETE])
+def test_a_completed_job_counts_for_its_part_of_a_job_set_though_its_pods_are_gone(state: State) -> None:
+    assert _set_with_a_job("Complete", state=state).is_clean
+
+
+@pytest.mark.parametrize("state", [State.READY, State.COMPLETE])
+def test_a_failed_job_counts_for_no_part_of_a_job_set(state: State) -> None:
+    (one,) = _set_with_a_job("Failed", state=state).rows
+    assert (one.sign, one.code) == ("?", "WaitsForDependency")
+
+
+def test_a_job_set_that_failed_fails_its_parts() -> None:
+    (one,) = _set_with_a_job("Failed", state=State.READY, of_set="Failed").rows
+    assert one.code == "DependencyFailed"
+    assert "JobSet/default/s failed: BackoffLimitExceeded" in one.text
 
 
 def test_pods_end_when_somebody_waits_for_it_and_everything_else_is_placed() -> None:
