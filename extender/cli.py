@@ -20,6 +20,7 @@ from extender.operate.plan_commands import add_plan_commands
 from extender.operate.refusal import refuse
 from extender.operate.simulate_commands import add_simulate_command
 from extender.operate.snapshot_command import add_snapshot_command
+from extender.operate.trace_commands import add_trace_commands
 from extender.settings import Settings, SettingsError, algorithm_settings, load
 
 if TYPE_CHECKING:
@@ -415,6 +416,7 @@ add_commands(app)
 add_plan_commands(app)
 add_snapshot_command(app)
 add_simulate_command(app)
+add_trace_commands(app)
 
 
 def _settings(config: Path | None) -> Settings:

@@ -53,7 +53,7 @@ def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
         raise FatalTraceError(f"{path}: expected an SQLite database with the tables vm and vmType: {error}") from error
     draft.remark(
         f"Machines are those of model {machine}, on which most requests can run; one is {_CORES} cores and {_GIB} GiB "
-        "here. The trace does not say how many there are. Disks and network are left out."
+        "here (--nodes NUMBER --node-shape cpu=100,memory=100Gi). Disks and network are left out."
     )
     draft.remark(
         "High priority (0) is priority 1 here, low priority (1) is 0; if it was evicted, its time is cut short."

@@ -1,0 +1,83 @@
+"""`waggle trace`, as users call it."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from extender.cli import app
+from extender.lab.generator import RECIPES
+from extender.lab.importers import FORMATS, load
+from extender.operate.trace_commands import FormatName, RecipeName
+from tests.unit.lab.importers.test_formats import TRACES
+
+
+def trace(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["trace", *map(str, words)])
+
+
+def test_the_command_knows_every_recipe_and_format() -> None:
+    assert [each.value for each in RecipeName] == list(RECIPES)
+    assert [each.value for each in FormatName] == list(FORMATS)
+
+
+def test_a_workload_is_generated_shown_and_written(tmp_path: Path) -> None:
+    out = tmp_path / "w.json"
+    done = trace("generate", "philly", "--nodes", "5", "--days", "3", "--failures", "rsc-1", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert "nodes: 5 with 40 GPUs (no model) and 480 cores" in done.stdout
+    assert "tenants: 5, priorities: 0, 1" in done.stdout
+    assert "- Sizes and durations: the fit of Narayanan et al." in done.stdout
+    again = trace("show", out)
+    assert again.stdout == done.stdout
+    assert load(out).name == "philly"
+
+
+def test_a_compressed_file_has_the_same_bytes_each_time(tmp_path: Path) -> None:
+    for name in ("a.json.gz", "b.json.gz"):
+        assert trace("generate", "llm", "--nodes", "4", "--days", "1", "--out", tmp_path / name).exit_code == 0
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "a.json.gz").read_bytes()).startswith(b'{"format":"waggle-workload"')
+
+
+def test_a_trace_of_others_is_shown_and_converted(tmp_path: Path) -> None:
+    out = tmp_path / "w.json"
+    done = trace("show", TRACES / "philly", "--out", out)
+    assert "philly: 2 jobs, 3 pods" in done.stdout
+    assert "- 1 jobs have no attempt and are left out." in done.stdout
+    assert load(out) == load(TRACES / "philly")
+    printed = trace("show", TRACES / "philly", "--out", "-")
+    assert printed.stdout_bytes == out.read_bytes()
+
+
+def test_a_broken_line_is_named_or_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text((TRACES / "spot" / "job_info_df.csv").read_text() + "broken\n")
+    refused = trace("show", path)
+    assert refused.exit_code == 2
+    assert "line 4: expected 9 columns, got 1" in refused.stderr
+    assert "1 broken lines were left out" in trace("show", path, "--skip-broken").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("generate", "philly", "--mtbf-days", "5", "--failures", "rsc-1"),
+            "expected one of --mtbf-days and --failures",
+        ),
+        (
+            ("generate", "philly", "--days", "1", "--nodes", "1", "--out", "/none/x"),
+            "/none/x: No such file or directory",
+        ),
+        (("show", "/none.csv"), "/none.csv: No such file or directory"),
+        (("show", TRACES / "philly", "--format", "helios"), "expected files of one format, got none"),
+    ],
+)
+def test_what_cannot_be_used_is_named(words: tuple[str, ...], said: str) -> None:
+    done = trace(*words)
+    assert done.exit_code == 2
+    assert said in done.stderr.replace("\n", "")
