@@ -85,6 +85,9 @@ class ServerSettings(_Section):
     #: Seconds that the engine may be busy with one event; then /livez fails, and kubelet restarts the process. 0: no
     #: limit.
     hang_seconds: float = Field(20, ge=0, le=3600)
+    #: Seconds from which on one event of an engine is slow: that is logged with the stack, counted, shown in /readyz,
+    #: and held against the algorithm, if the engine has one.
+    slow_seconds: float = Field(1, gt=0, le=3600)
     tls: TlsSettings | None = None
     #: Further host names under which browsers may request pages; `*.example.com` is every name below it, `*` any name.
     #: The names of the certificate, `host`, IP addresses, single words and `*.svc` are always allowed.

@@ -1,9 +1,11 @@
-"""The faults of the algorithm: exceptions, and breaches of its contract. Distinguished and counted, in bounded memory.
+"""The faults of the algorithm: exceptions, breaches of its contract, reasons that keep changing, slow decisions.
 
-    driver --note--> FaultLog: one Fault for each place that raises <--read-- log, metrics, /readyz, pages
+    driver, steady --note--> FaultLog: one Fault for each place that raises <--read-- log, metrics, /readyz, pages
+    server.loop ---too slow---^
 
 Two exceptions are the same fault if the same call raised the same type at the same line: texts differ, since they name
-pods. The first one keeps its traceback. An engine writes no log, so `server/watchdog.py` reads the book and does that.
+pods. The first one keeps its traceback. An engine writes no log, so `server/watchdog.py` reads the book and does that;
+it has no clock either, so the loop that runs it notes what took too long.
 
 Promises: MOST_FAULTS are distinguished, all others share one entry; a text has at most LONGEST_TEXT characters; an
 exception whose own text cannot be made is noted like any other. A Fault is never changed, only replaced.
@@ -12,7 +14,9 @@ exception whose own text cannot be made is noted like any other. A Fault is neve
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Final
 
 from algorithm.model import Node, Pod
@@ -26,12 +30,24 @@ _FRAMES: Final = 30
 _OTHERS: Final = ("", "(others)")
 
 
+class FaultKind(StrEnum):
+    """What the algorithm did wrong; the label of the metric."""
+
+    RAISED = "raised"
+    BROKE_CONTRACT = "broke_contract"
+    #: The text of a waiting pod changed too often: no decision was wrong.
+    UNSTEADY_REASON = "unsteady_reason"
+    #: One event took longer than `server.slow_seconds`: no decision was wrong.
+    SLOW = "slow"
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One fault with its count. `call` is the method of the algorithm, `subject` the pod or node that it was about.
 
-    `text` and `subject` are those of the last time, at `at` seconds of the engine's clock; `trace` is the traceback of
-    the first time, None for a breach of the contract.
+    `text`, `subject` and `number` are those of the last time, at `at` seconds of the engine's clock; `trace` is the
+    traceback of the first time, None if nothing was raised. `number` is that of the event, in which it happened, or
+    after which, if people looked at the algorithm: 0, if there was none yet.
     """
 
     call: str
@@ -40,8 +56,8 @@ class Fault:
     count: int = 1
     at: float = 0.0
     trace: traceback.TracebackException | None = None
-    #: The event of its log line. Empty: the algorithm failed.
-    title: str = ""
+    kind: FaultKind = FaultKind.RAISED
+    number: int = 0
 
     def __str__(self) -> str:
         about = f" ({self.subject})" if self.subject else ""
@@ -52,24 +68,37 @@ class FaultLog:
     """The faults of one algorithm. Written under the lock of the engine's loop; `known` may be read without it."""
 
     def __init__(self) -> None:
-        #: How many faults there were in all, and the last one.
-        self.total = 0
+        #: The number of the event that is being handled, or was handled last.
+        self.number = 0
+        #: How many there were of each kind, and the last one of each.
+        self.totals: Counter[FaultKind] = Counter()
+        self.last_of: dict[FaultKind, Fault] = {}
+        #: The last exception or breach.
         self.last: Fault | None = None
         self._by_place: dict[tuple[str, str], Fault] = {}
+
+    @property
+    def total(self) -> int:
+        """How many exceptions and breaches there were: answers that were wrong, or did not come."""
+        return self.totals[FaultKind.RAISED] + self.totals[FaultKind.BROKE_CONTRACT]
 
     def raised(self, call: str, error: Exception, at: float, subject: object = None) -> str:
         """Note an exception of the algorithm. Returns its text."""
         text = _text(error)
-        self._note((call, _place(error)), Fault(call, text, _named(subject), at=at), error)
+        key = (call, _place(error))
+        trace = None if key in self._by_place else _trace(error)
+        self.last = self._note(key, Fault(call, text, _named(subject), at=at, trace=trace))
         return text
 
     def breached(self, call: str, rule: str, text: str, at: float, subject: object = None) -> None:
         """Note a breach of the contract. `rule` tells breaches apart."""
-        self._note((call, rule), Fault(call, text[:LONGEST_TEXT], _named(subject), at=at), None)
+        self.last = self._note(
+            (call, rule), Fault(call, text[:LONGEST_TEXT], _named(subject), at=at, kind=FaultKind.BROKE_CONTRACT)
+        )
 
-    def noticed(self, title: str, call: str, text: str, at: float, subject: object = None) -> None:
-        """Note what somebody should see in the log, and what is no fault. `title` tells such things apart."""
-        self._merge((call, title), Fault(call, text[:LONGEST_TEXT], _named(subject), at=at, title=title))
+    def noticed(self, kind: FaultKind, call: str, text: str, at: float, subject: object = None) -> None:
+        """Note what somebody should see, although no decision was wrong: an unsteady reason, a slow event."""
+        self._note((call, f"({kind})"), Fault(call, text[:LONGEST_TEXT], _named(subject), at=at, kind=kind))
 
     def known(self) -> list[tuple[tuple[str, str], Fault]]:
         """The faults, each with a key that stays the same while its count grows."""
@@ -77,16 +106,17 @@ class FaultLog:
 
     def absorb(self, other: FaultLog) -> None:
         """Add the faults of another book, for an algorithm that takes over."""
-        self.total += other.total
+        self.totals += other.totals
         self.last = other.last or self.last
+        self.last_of |= other.last_of
         for key, fault in other.known():
             self._merge(key, fault)
 
-    def _note(self, key: tuple[str, str], fault: Fault, error: Exception | None) -> None:
-        self.total += 1
-        if error is not None and key not in self._by_place:
-            fault = replace(fault, trace=_trace(error))
-        self.last = self._merge(key, fault)
+    def _note(self, key: tuple[str, str], fault: Fault) -> Fault:
+        self.totals[fault.kind] += 1
+        noted = self._merge(key, replace(fault, number=self.number))
+        self.last_of[fault.kind] = noted
+        return noted
 
     def _merge(self, key: tuple[str, str], fault: Fault) -> Fault:
         if key not in self._by_place and len(self._by_place) >= MOST_FAULTS:

@@ -129,6 +129,7 @@ class SchedulerStateMachine:
         """Return the instructions that this event causes. `now` is in seconds of a monotonic clock."""
         self.driver.now = now
         self.state.sequence += 1
+        self.driver.fault_log.number = self.state.sequence
         out = self._handle(event, now)
         if self.executor.active or self.executor.planner.unbound or self.state.disturbed or self.state.undeferred:
             out += self.executor.after(event, now)

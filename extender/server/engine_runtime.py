@@ -14,7 +14,7 @@ from extender.core.engine import Engine
 from extender.kube.lease.elector import Fence, no_fence
 from extender.server.loop import EngineLoop, Kinds
 from extender.server.views import Readiness
-from extender.server.watchdog import Watchdog
+from extender.server.watchdog import SLOW, Watchdog
 
 T = TypeVar("T")
 EventT = TypeVar("EventT")
@@ -60,12 +60,13 @@ class EngineRuntime(Generic[EngineT, EventT, InstructionT]):
         fence: Fence = no_fence,
         record: Callable[[EventT, float, int], None] | None = None,
         hang: float = 0,
+        slow: float = SLOW,
     ) -> None:
         self._engine = engine
         self.loop: EngineLoop[EventT, InstructionT] = EngineLoop(
             engine, carry_out, kinds, clock=clock, fence=fence, record=record, name=f"waggle-{name}"
         )
-        self.watchdog = Watchdog(self.loop, hang=hang, engine=f"{name} engine")
+        self.watchdog = Watchdog(self.loop, hang=hang, slow=slow, engine=f"{name} engine")
         #: Handles events of informers, committer and election, in order.
         self.handle = self.loop.handle
         self._not_ready_reasons: list[Callable[[], str]] = []

@@ -74,7 +74,8 @@ class Kinds(Generic[EventT]):
 class EngineLoop(Generic[EventT, InstructionT]):
     """Thread-safe. `deliver` must not block. `record` is called under the lock, with an event, its time and its number.
 
-    `broke` is called on the timer's thread while the loop is broken.
+    `broke` is called on the timer's thread while the loop is broken. `on_slow` is called under the lock, after an event
+    that took `slow` seconds or more, with the event, the time and these seconds.
     """
 
     def __init__(
@@ -88,6 +89,8 @@ class EngineLoop(Generic[EventT, InstructionT]):
         fence: Fence = no_fence,
         record: Callable[[EventT, float, int], None] | None = None,
         name: str = "waggle",
+        slow: float = float("inf"),
+        on_slow: Callable[[EventT, float, float], None] = lambda _event, _now, _seconds: None,
     ) -> None:
         self.clock = clock
         #: Why the process has to be restarted; "" while the loop works.
@@ -99,6 +102,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
         self._broke = broke
         self._fence = fence
         self._record = record
+        self._slow, self._on_slow = slow, on_slow
         self._lock = threading.Lock()
         #: When the lock was acquired last, and by which thread; each who acquires it says so at once.
         self._held_since, self._holder = 0.0, 0
@@ -154,7 +158,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
         """
         steps: list[tuple[int, InstructionT]] = []
         with self._lock:
-            now = self._held_since = self.clock()
+            now = began = self._held_since = self.clock()
             self._holder = threading.get_ident()
             for event in events:
                 self._handling = event
@@ -162,6 +166,10 @@ class EngineLoop(Generic[EventT, InstructionT]):
                 if isinstance(event, self._kinds.fenced) and (term := self.overdue()):
                     steps += self._apply(self._kinds.term_ended(term), now)
                 steps += self._apply(event, now)
+                ended = self.clock()
+                if ended - began >= self._slow:
+                    self._on_slow(event, ended, ended - began)
+                began = ended
             return steps if self._plan_tick() else []
 
     def _apply(self, event: EventT, now: float) -> list[tuple[int, InstructionT]]:

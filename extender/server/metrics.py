@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from algorithm.gauges import Gauge
 from extender.core.outcomes import OutcomeKind
+from extender.scheduling.faults import FaultKind
 from extender.scheduling.state.cache import Counts
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.server.views import PENDING, Metric, reason_of
@@ -72,13 +73,23 @@ def pod_status(pod_info: PodInfo, message: str) -> PodStatus:
 
 
 def metrics(
-    counts: Mapping[tuple[str, str], int], cache: Counts, pods: Sequence[PodStatus], *, faults: int
+    counts: Mapping[tuple[str, str], int],
+    cache: Counts,
+    pods: Sequence[PodStatus],
+    *,
+    algorithm: str,
+    faults: Mapping[FaultKind, int],
 ) -> list[Metric]:
     """Return the engine's metrics. `counts` are SchedulerStateMachine.counts, `faults` those of the algorithm."""
     return [
         *(_counter(name, counts) for name in _COUNTERS),
         _preemptions(counts),
-        Metric("waggle_algorithm_faults_total", "counter", "Times the algorithm raised.", [({}, faults)]),
+        Metric(
+            "waggle_algorithm_faults_total",
+            "counter",
+            "Times the algorithm raised, broke its contract, kept changing a reason, or was slow.",
+            [({"algorithm": algorithm, "kind": kind.value}, float(faults.get(kind, 0))) for kind in FaultKind],
+        ),
         Metric(
             "waggle_cache_size",
             "gauge",

@@ -27,6 +27,7 @@ from extender.scheduling.state.pod_info import HistoryLine, PodInfo, State
 from extender.scheduling.state.preemption_log import PreemptionRecord
 from extender.server import metrics
 from extender.server.loop import EngineLoop, LoopBusy
+from extender.server.replay_hint import not_recorded
 from extender.server.rows import PLACED, PodRow, PodRows
 from extender.server.similar import similar
 from extender.server.summary import sentences
@@ -57,8 +58,9 @@ _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
 
 class ReadModel:
-    """Thread-safe. `algorithm` is the prefix of the names of the algorithm's metrics; `messages` returns what
-    kube-scheduler wrote on a pod without a node, by UID."""
+    """Thread-safe. `algorithm` is the name of the algorithm, and the prefix of the names of its metrics; `messages`
+    returns what kube-scheduler wrote on a pod without a node, by UID; `replay` how an event is replayed, by its number.
+    """
 
     def __init__(
         self,
@@ -66,10 +68,12 @@ class ReadModel:
         loop: EngineLoop[Event, Instruction],
         *,
         algorithm: str = "algorithm",
+        replay: Callable[[int], str] = not_recorded,
         messages: Callable[[str], str] = lambda _uid: "",
     ) -> None:
         self._machine = machine
         self._loop = loop
+        self._name, self._replay = algorithm, replay
         self._algorithm = _NOT_IN_A_NAME.sub("_", algorithm.lower())
         self._messages = messages
         self._explaining = threading.Lock()
@@ -192,7 +196,16 @@ class ReadModel:
         """Return what the algorithm did wrong."""
         driver = self._machine.driver
         with self._loop.paused() as now:
-            return FaultsView(driver.faults, driver.fault_log.last, now, tuple(sorted(driver.unknown_nodes)))
+            book = driver.fault_log
+            return FaultsView(
+                book.total,
+                book.last,
+                now,
+                tuple(sorted(driver.unknown_nodes)),
+                counts=dict(book.totals),
+                last_of=dict(book.last_of),
+                replay=self._replay,
+            )
 
     def algorithm_page(self, path: str) -> bytes:
         """Return one of the algorithm's own pages, as a line of JSON. Raises PageNotFound, InvalidArgument."""
@@ -288,9 +301,9 @@ class ReadModel:
             counts = dict(self._machine.counts)
             cache = self._machine.state.cache.counts()
             gauges = self._machine.driver.metrics()
-            faults = self._machine.driver.faults
+            faults = dict(self._machine.driver.fault_log.totals)
         pods = self._each_pod(self._pod_status, patience=_PATIENCE)
-        shown = metrics.metrics(counts, cache, pods, faults=faults)
+        shown = metrics.metrics(counts, cache, pods, algorithm=self._name, faults=faults)
         return shown + [metrics.gauge(self._algorithm, each) for each in gauges]
 
 

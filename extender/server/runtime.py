@@ -37,14 +37,18 @@ from extender.scheduling.events import (
     PrioritizeAnswer,
     PrioritizeRequested,
     ReconfigureRequested,
+    Synced,
+    TermBegan,
     TermEnded,
     Ticked,
 )
+from extender.scheduling.faults import FaultKind
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.loop import EngineLoop, Kinds, LoopBusy
 from extender.server.readmodel import ReadModel
+from extender.server.replay_hint import not_recorded
 from extender.server.views import Readiness
-from extender.server.watchdog import Watchdog
+from extender.server.watchdog import SLOW, Watchdog, Watched
 
 #: The events that are answered at once.
 _Question = FilterRequested | PreemptRequested | ReconfigureRequested | AlgorithmPrepared
@@ -56,11 +60,23 @@ _KINDS: Kinds[Event] = Kinds(
 )
 
 
+#: The methods of the algorithm that questions are about; other events are called by their own name.
+_CALLS: Mapping[type[object], str] = {
+    FilterRequested: "schedule",
+    PreemptRequested: "schedule",
+    PrioritizeRequested: "prioritize",
+}
+#: Events that report everything that is there: they take as long as there is much.
+_LARGE = (Synced, TermBegan, ReconfigureRequested, AlgorithmPrepared)
+
+
 class Runtime:
     """The API of the engine of pods. Thread-safe.
 
     `carry_out` gets every instruction that is no answer. It must not block: it hands the command to the committer's
     own threads. `hang`: seconds after which an event that is still being handled fails /livez; 0: never.
+    `slow`: seconds after which an event counts as a fault of the algorithm. `replay` returns how an event is replayed,
+    by its number.
     """
 
     def __init__(
@@ -74,15 +90,26 @@ class Runtime:
         algorithm: str = "algorithm",
         reader: PodReader | None = None,
         hang: float = 0.0,
+        slow: float = SLOW,
+        replay: Callable[[int], str] = not_recorded,
     ) -> None:
         self._machine = machine
         self._carry_out = carry_out
         #: Decodes the pods that callers send.
         self.reader = reader or PodReader()
         self.loop: EngineLoop[Event, Instruction] = EngineLoop(
-            machine, self._deliver, _KINDS, broke=self._refuse_binds, clock=clock, fence=fence, record=record
+            machine,
+            self._deliver,
+            _KINDS,
+            broke=self._refuse_binds,
+            clock=clock,
+            fence=fence,
+            record=record,
+            slow=slow,
+            on_slow=self._was_slow,
         )
-        self.model = ReadModel(machine, self.loop, algorithm=algorithm, messages=self.reader.messages.of)
+        self._slow = slow
+        self.model = ReadModel(machine, self.loop, algorithm=algorithm, replay=replay, messages=self.reader.messages.of)
         #: The algorithms that are prepared on the engine's instruction.
         self.preparations = machine.preparations
         #: Handles events of informers and committer, in order.
@@ -93,7 +120,7 @@ class Runtime:
         self._readiness_warnings: list[Callable[[], str]] = []
         #: The nodes that the algorithm failed to take in, as last seen.
         self._unknown: list[str] = []
-        self.watchdog = Watchdog(self.loop, machine.driver.fault_log, hang=hang)
+        self.watchdog = Watchdog(self.loop, Watched(algorithm, machine.driver.fault_log, replay), hang=hang, slow=slow)
         self.model.add_gauges(self.watchdog.metrics)
         self.add_readiness_warning(self._unknown_nodes)
         self.add_readiness_warning(self.watchdog.readiness_warning)
@@ -165,6 +192,15 @@ class Runtime:
         else:
             self._carry_out(instruction)
 
+    def _was_slow(self, event: Event, now: float, seconds: float) -> None:
+        """Note an event that took too long, under the lock. A start reports the whole cluster in one event."""
+        if isinstance(event, _LARGE):
+            return
+        call = _CALLS.get(type(event), type(event).__name__)
+        subject = getattr(event, "pod", None) or getattr(event, "node", None)
+        text = f"took {seconds:.1f} s, and server.slow_seconds is {self._slow:g} s"
+        self._machine.driver.fault_log.noticed(FaultKind.SLOW, call, text, now, subject)
+
     def _refuse_binds(self) -> None:
         """Refuse all pending bind requests, whose answers cannot come any more. A write in flight goes on."""
         why = reason(Code.NOT_READY, detail=self.loop.broken or "it is shutting down")
@@ -175,6 +211,10 @@ class Runtime:
         future = self._binds.pop(answer.request, None)
         if future is not None and future.set_running_or_notify_cancel():
             future.set_result(answer)
+
+    def fault_sentences(self) -> list[str]:
+        """What the algorithm did wrong within ten minutes: a sentence for each kind of fault, the newest first."""
+        return self.watchdog.faults()
 
     # -- for probes, and for the next leader ----------------------------------------------------------------------
 

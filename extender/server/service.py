@@ -49,6 +49,7 @@ from extender.server.leader_label import LeaderLabeler
 from extender.server.leadership import Leadership, own_namespace
 from extender.server.recording import Recorder
 from extender.server.reload import Reconfiguration
+from extender.server.replay_hint import not_recorded, recorded_in
 from extender.server.runtime import Runtime
 from extender.server.silence import ApiSilence
 from extender.server.usage import UsageSampler
@@ -105,6 +106,8 @@ class Service:
             algorithm=settings.algorithm.name,
             reader=self._reader,
             hang=settings.server.hang_seconds,
+            slow=settings.server.slow_seconds,
+            replay=recorded_in(record) if record else not_recorded,
         )
         self._leader_labeler = self._make_leader_labeler(settings.leader_election)
         self._watch_reader = LoopReader()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Protocol
@@ -11,10 +11,11 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import CPU, PODS, Pairs, Pod, Resources
 from algorithm.quantity import format_quantity
 from algorithm.reasons import Code, Reason, reason
-from extender.scheduling.faults import Fault
+from extender.scheduling.faults import Fault, FaultKind
 from extender.scheduling.reads import GANG_ANNOTATION
 from extender.scheduling.state.cache import Snapshot
 from extender.scheduling.state.pod_info import PodInfo, State
+from extender.server.replay_hint import not_recorded
 
 #: The states in which a pod has no place.
 PENDING = (State.WAITING, State.PREEMPTING)
@@ -87,13 +88,17 @@ class NodeView:
 class FaultsView:
     """What the algorithm did wrong: how often, the last time, and the nodes that it was not told of.
 
-    `now` and `last.at` are seconds of the same clock.
+    `total` and `last` are about exceptions and breaches of the contract; `counts` and `last_of` about each kind.
+    `now` and `last.at` are seconds of the same clock. `replay` returns how an event is replayed, by its number.
     """
 
     total: int
     last: Fault | None
     now: float
     unknown_nodes: tuple[str, ...]
+    counts: Mapping[FaultKind, int] = field(default_factory=dict)
+    last_of: Mapping[FaultKind, Fault] = field(default_factory=dict)
+    replay: Callable[[int], str] = not_recorded
 
 
 @dataclass(frozen=True, slots=True)

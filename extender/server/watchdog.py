@@ -1,13 +1,14 @@
 """Looks at the engine from outside, a few times a second: what takes too long, and what the algorithm does wrong.
 
-    decision or any other turn of the lock --longer than SLOW--> log with the stack of its thread, once; counted
+    decision or any other turn of the lock --longer than slow--> log with the stack of its thread, once; counted
                                            --over------------->  log: how long it took
                                            --longer than hang--> /livez fails, with the reason
-    fault of the algorithm --first time--> log with its traceback
+    fault of the algorithm --first time--> log with its traceback, and how to replay the event in which it happened
                            --again------>  log with its count, once in AGAIN seconds
 
-An engine writes no log, and what hangs can say nothing itself. So a thread of its own does both. It takes no lock that
-an engine or a plug-in could hold, and costs a decision nothing.
+The algorithm is named in all of them, in `/readyz` and in the metrics. An engine writes no log, and what hangs can say
+nothing itself. So a thread of its own does both. It takes no lock that an engine or a plug-in could hold, and costs a
+decision nothing.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 
 from extender.logs.setup import traceback_text
-from extender.scheduling.faults import Fault, FaultLog
+from extender.scheduling.faults import Fault, FaultKind, FaultLog
 from extender.server.loop import EngineLoop, Held
 from extender.server.views import Metric
 
@@ -28,8 +31,8 @@ log = structlog.get_logger(__name__)
 
 #: Seconds between two looks.
 LOOK: Final = 0.25
-#: Seconds from which on a turn of the lock is slow: a filter call usually takes a millisecond, and kube-scheduler gives
-#: up after its httpTimeout, 5 s or more.
+#: Seconds from which on a turn of the lock is slow, unless the settings say otherwise: a filter call usually takes a
+#: millisecond, and kube-scheduler gives up after its httpTimeout, 5 s or more.
 SLOW: Final = 1.0
 #: Seconds between two stacks of slow turns, and between two counts of the same fault.
 AGAIN: Final = 60.0
@@ -37,15 +40,32 @@ AGAIN: Final = 60.0
 _FRAMES: Final = 16
 
 
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """The algorithm of an engine: its name, its faults, and how an event is replayed, by the number of the event."""
+
+    name: str
+    faults: FaultLog
+    replay: Callable[[int], str]
+
+
 class Watchdog:
-    """The thread that looks. `hang` is the number of seconds after which a turn counts as one that does not end; 0:
-    never. `faults` are those of the engine's algorithm, if it has one; `engine` names it in texts and metrics."""
+    """The thread that looks. `slow` and `hang` are the seconds after which a turn counts as slow, and as one that does
+    not end; `hang` 0: never. `algorithm` is that of the engine, if it has one; `engine` names the engine in texts."""
 
     def __init__(
-        self, loop: EngineLoop[Any, Any], faults: FaultLog | None = None, *, hang: float, engine: str = "engine"
+        self,
+        loop: EngineLoop[Any, Any],
+        algorithm: Watched | None = None,
+        *,
+        hang: float,
+        slow: float = SLOW,
+        engine: str = "engine",
     ) -> None:
         self._loop = loop
-        self._faults = _FaultLog(faults) if faults is not None else None
+        self._algorithm = algorithm
+        self._faults = _FaultLog(algorithm) if algorithm is not None else None
+        self._slow_from = slow
         self._metric = f"waggle_{engine.replace(' ', '_')}"
         self._engine = f"the {engine}"
         self._hang = hang
@@ -83,7 +103,7 @@ class Watchdog:
         held = self._loop.held()
         if self._slow is not None and held != self._slow:
             self._over(self._slow, now)
-        if held is not None and held == self._last and now - held.since >= SLOW:
+        if held is not None and held == self._last and now - held.since >= self._slow_from:
             self._goes_on(held, now)
         self._last = held
         if self._faults is not None:
@@ -101,7 +121,7 @@ class Watchdog:
                     f"slow: {self._engine} is busy", **self._what(), seconds=round(seconds, 1), **where(held.thread)
                 )
         if not self._hangs and 0 < self._hang <= seconds:
-            self._hangs = f"{self._engine} has been busy with one event for more than {self._hang:g} s"
+            self._hangs = f"{self._named} has been busy with one event for more than {self._hang:g} s"
             log.error(
                 f"{self._engine} hangs, /livez fails", **self._what(), seconds=round(seconds, 1), **where(held.thread)
             )
@@ -111,7 +131,16 @@ class Watchdog:
         event = self._loop.handling
         pod = getattr(event, "pod", None)
         name = getattr(pod, "key", "") or getattr(pod, "name", "")
-        return {"kind": type(event).__name__ if event else "a look at the engine", "pod": str(name)}
+        what = {"kind": type(event).__name__ if event else "a look at the engine", "pod": str(name)}
+        if self._algorithm is None:
+            return what
+        number = self._algorithm.faults.number
+        return {
+            "algorithm": self._algorithm.name,
+            **what,
+            "number": str(number),
+            "replay": self._algorithm.replay(number),
+        }
 
     def _over(self, slow: Held, now: float) -> None:
         seconds = round(now - slow.since, 1)
@@ -129,9 +158,16 @@ class Watchdog:
         """What /readyz says of a slow turn that goes on, and of faults of the algorithm."""
         slow = self._slow
         now = self._loop.clock()
-        busy = f"{self._engine} has been busy with one event for {now - slow.since:.0f} s" if slow else ""
-        faults = self._faults.readiness_warning(now) if self._faults is not None else ""
-        return "; ".join(text for text in (busy, faults) if text)
+        busy = f"{self._named} has been busy with one event for {now - slow.since:.0f} s" if slow else ""
+        return "; ".join(text for text in (busy, *self.faults()) if text)
+
+    def faults(self) -> list[str]:
+        """What the algorithm did wrong within ten minutes: a sentence for each kind of fault, the newest first."""
+        return self._faults.sentences(self._loop.clock()) if self._faults is not None else []
+
+    @property
+    def _named(self) -> str:
+        return f"{self._engine} (algorithm {self._algorithm.name})" if self._algorithm else self._engine
 
     def metrics(self) -> list[Metric]:
         slow = self._slow
@@ -139,13 +175,13 @@ class Watchdog:
             Metric(
                 f"{self._metric}_slow_turns_total",
                 "counter",
-                f"Times that the engine was busy with one event for longer than {SLOW:g} s; should stay 0.",
+                f"Times that the engine was busy with one event for longer than {self._slow_from:g} s; should stay 0.",
                 [({}, float(self._slow_turns))],
             ),
             Metric(
                 f"{self._metric}_busy_seconds",
                 "gauge",
-                f"For how long it has been busy with the present event, if that is longer than {SLOW:g} s; else 0.",
+                f"For how long it has been busy with the present event, if longer than {self._slow_from:g} s; else 0.",
                 [({}, max(0.0, self._loop.clock() - slow.since) if slow else 0.0)],
             ),
         ]
@@ -164,11 +200,25 @@ def where(thread: int) -> dict[str, str]:
     return {"thread": name, "at": f"{last.filename}:{last.lineno} in {last.name}", "exception": stack.rstrip()}
 
 
+#: The events of log lines, the first time and later; what /readyz says.
+_TITLES: Final = {
+    FaultKind.RAISED: ("the algorithm failed", "the algorithm fails again", "failed"),
+    FaultKind.BROKE_CONTRACT: (
+        "the algorithm broke its contract",
+        "the algorithm breaks its contract again",
+        "broke its contract",
+    ),
+    FaultKind.UNSTEADY_REASON: ("a reason keeps changing", "a reason keeps changing", "kept changing a reason"),
+    FaultKind.SLOW: ("the algorithm is slow", "the algorithm is slow again", "was slow"),
+}
+
+
 class _FaultLog:
     """Logs the faults of the algorithm: each once with its traceback, and later how often it came again."""
 
-    def __init__(self, book: FaultLog) -> None:
-        self._fault_log = book
+    def __init__(self, algorithm: Watched) -> None:
+        self._algorithm = algorithm
+        self._fault_log = algorithm.faults
         #: The count that was logged last, and when, by fault.
         self._logged: dict[tuple[str, str], tuple[int, float]] = {}
 
@@ -178,27 +228,36 @@ class _FaultLog:
             if not count:
                 self._log(fault)
             elif fault.count > count and now - at >= AGAIN:
-                more = fault.count - count
-                title = fault.title or "the algorithm fails again"
-                log.warning(title, **_fields(fault), more=more, count=fault.count)
+                log.warning(_TITLES[fault.kind][1], **self._fields(fault), more=fault.count - count, count=fault.count)
             else:
                 continue
             self._logged[key] = (fault.count, now)
 
     def _log(self, fault: Fault) -> None:
-        if fault.title:
-            log.warning(fault.title, **_fields(fault))
+        title = _TITLES[fault.kind][0]
+        if fault.kind in (FaultKind.UNSTEADY_REASON, FaultKind.SLOW):
+            log.warning(title, **self._fields(fault))
             return
         shown = {"exception": traceback_text(fault.trace)} if fault.trace else {}
-        log.error("the algorithm failed", **_fields(fault), count=fault.count, **shown)
+        log.error(title, **self._fields(fault), count=fault.count, **shown)
 
-    def readiness_warning(self, now: float) -> str:
-        """The last fault, for ten minutes; "" if there was none."""
-        last = self._fault_log.last
-        if last is None or now - last.at > 10 * AGAIN:
-            return ""
-        return f"the algorithm failed {self._fault_log.total} times, last {now - last.at:.0f} s ago: {last}"
+    def sentences(self, now: float) -> list[str]:
+        """The last fault of each kind, for ten minutes."""
+        recent = [fault for fault in list(self._fault_log.last_of.values()) if now - fault.at <= 10 * AGAIN]
+        return [self._sentence(fault, now) for fault in sorted(recent, key=lambda fault: -fault.at)]
 
+    def _sentence(self, fault: Fault, now: float) -> str:
+        count = self._fault_log.totals[fault.kind]
+        times = f"{count} time{'' if count == 1 else 's'}"
+        did = f"algorithm {self._algorithm.name} {_TITLES[fault.kind][2]} {times}, last {now - fault.at:.0f} s ago"
+        return f"{did}: {fault} (event {fault.number}; {self._algorithm.replay(fault.number)})"
 
-def _fields(fault: Fault) -> dict[str, str]:
-    return {"call": fault.call, "subject": fault.subject, "error": fault.text}
+    def _fields(self, fault: Fault) -> dict[str, Any]:
+        return {
+            "algorithm": self._algorithm.name,
+            "call": fault.call,
+            "subject": fault.subject,
+            "error": fault.text,
+            "number": fault.number,
+            "replay": self._algorithm.replay(fault.number),
+        }

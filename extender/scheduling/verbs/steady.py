@@ -20,7 +20,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from extender.scheduling.events import FilterAnswer
-from extender.scheduling.faults import FaultLog
+from extender.scheduling.faults import FaultKind, FaultLog
 from extender.scheduling.state.pod_info import LastRefusal, PodInfo
 
 #: How often the text of one pod may change within one window, and the length of a window, seconds. Pods of a busy
@@ -52,7 +52,7 @@ class SteadyRefusals:
         if not last.is_held:
             pod_info.last_refusal = replace(last, is_held=True)
             self._faults.noticed(
-                "a reason keeps changing",
+                FaultKind.UNSTEADY_REASON,
                 "schedule",
                 f"{MOST_CHANGES} texts within {WINDOW:g} s, kube-scheduler would try the pod again for each of them: "
                 f"{_shown(before)!r}, then {_shown(answer)!r}",

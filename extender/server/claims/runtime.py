@@ -36,7 +36,7 @@ from extender.claims.records import PoolKey
 from extender.server.claims.answers import AnswerTimes
 from extender.server.loop import EngineLoop, Kinds
 from extender.server.views import Readiness
-from extender.server.watchdog import Watchdog
+from extender.server.watchdog import SLOW, Watchdog
 
 #: Called with the answer to a call.
 Done = Callable[[Answered], None]
@@ -66,6 +66,7 @@ class ClaimRuntime:
         clock: Callable[[], float] = time.monotonic,
         record: Callable[[ClaimEvent, float, int], None] | None = None,
         hang: float = 0,
+        slow: float = SLOW,
     ) -> None:
         self._engine = engine
         self._carry_out = carry_out
@@ -73,7 +74,7 @@ class ClaimRuntime:
             engine, self._deliver, _KINDS, broke=self._refuse_all, clock=clock, record=record, name="waggle-claims"
         )
         #: Looks whether the engine hangs, as the extender's does.
-        self.watchdog = Watchdog(self.loop, hang=hang, engine="claims engine")
+        self.watchdog = Watchdog(self.loop, hang=hang, slow=slow, engine="claims engine")
         #: Handles events of informers and the committer, in order.
         self.handle = self.loop.handle
         self._requests = itertools.count(1)

@@ -89,8 +89,8 @@ class ClaimService:
         engine = ClaimEngine(
             epoch=time.time() - clock(), score=configured_score(settings.claims), shares=settings.claims.share_pools
         )
-        hang = settings.server.hang_seconds
-        self.runtime = ClaimRuntime(engine, self._committer.submit, clock=clock, hang=hang)
+        hang, slow = settings.server.hang_seconds, settings.server.slow_seconds
+        self.runtime = ClaimRuntime(engine, self._committer.submit, clock=clock, hang=hang, slow=slow)
         self._watch_reader = LoopReader()
         self.pods = PodInformers(
             api,

@@ -11,6 +11,7 @@ from extender.ordering.engine import OrderingEngine
 from extender.ordering.events import OrderingEvent, OrderingInstruction, TermBegun, TermEnded, Ticked
 from extender.server.engine_runtime import EngineRuntime, kinds_of
 from extender.server.loop import Kinds
+from extender.server.watchdog import SLOW
 
 _KINDS: Final[Kinds[OrderingEvent]] = kinds_of(OrderingEvent, term_begun=TermBegun, term_ended=TermEnded, tick=Ticked())
 
@@ -27,5 +28,14 @@ class OrderingRuntime(EngineRuntime[OrderingEngine, OrderingEvent, OrderingInstr
         fence: Fence = no_fence,
         record: Callable[[OrderingEvent, float, int], None] | None = None,
         hang: float = 0,
+        slow: float = SLOW,
     ) -> None:
-        super().__init__(engine, carry_out, _KINDS, name="ordering", clock=clock, fence=fence, record=record, hang=hang)
+        super().__init__(
+            *(engine, carry_out, _KINDS),
+            name="ordering",
+            clock=clock,
+            fence=fence,
+            record=record,
+            hang=hang,
+            slow=slow,
+        )

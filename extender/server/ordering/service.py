@@ -92,7 +92,12 @@ class OrderingService:
         self.gates = GateTimes(clock)
         self._teller = PodTeller(pods, self._committer.submit)
         self.runtime = OrderingRuntime(
-            OrderingEngine(), self._carry_out, clock=clock, fence=fence, hang=settings.server.hang_seconds
+            OrderingEngine(),
+            self._carry_out,
+            clock=clock,
+            fence=fence,
+            hang=settings.server.hang_seconds,
+            slow=settings.server.slow_seconds,
         )
         self._watch_reader = LoopReader()
         self.informers = Informers(

@@ -9,6 +9,7 @@ from typing import Final
 from extender.kube.lease.elector import Fence, no_fence
 from extender.server.engine_runtime import EngineRuntime, kinds_of
 from extender.server.loop import Kinds
+from extender.server.watchdog import SLOW
 from extender.vpods.engine import VPodEngine
 from extender.vpods.events import TermBegun, TermEnded, Ticked, VPodEvent, VPodInstruction
 
@@ -27,5 +28,14 @@ class VPodRuntime(EngineRuntime[VPodEngine, VPodEvent, VPodInstruction]):
         fence: Fence = no_fence,
         record: Callable[[VPodEvent, float, int], None] | None = None,
         hang: float = 0,
+        slow: float = SLOW,
     ) -> None:
-        super().__init__(engine, carry_out, _KINDS, name="vpods", clock=clock, fence=fence, record=record, hang=hang)
+        super().__init__(
+            *(engine, carry_out, _KINDS),
+            name="vpods",
+            clock=clock,
+            fence=fence,
+            record=record,
+            hang=hang,
+            slow=slow,
+        )

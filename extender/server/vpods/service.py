@@ -102,6 +102,7 @@ class VPodService:
             clock=clock,
             fence=fence,
             hang=settings.server.hang_seconds,
+            slow=settings.server.slow_seconds,
         )
         self._watch_reader = LoopReader()
         self.informers = Informers(

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from algorithm.interface import InvalidArgument, PageNotFound
 from algorithm.model import Pod
 from algorithm.reasons import Reason
+from extender.scheduling.faults import Fault, FaultKind
 from extender.scheduling.state.node_info import NodeInfo
 from extender.scheduling.state.selector import Selector
 from extender.server.readmodel import ReadModel
@@ -104,19 +105,24 @@ class CacheBody(_Body):
 
 
 class FaultBody(_Body):
-    """A fault of the algorithm: it raised, or broke its contract. The log has the traceback of each distinct one."""
+    """A fault of the algorithm. The log has the traceback of each distinct one."""
 
+    kind: str = Field(description="raised, broke_contract, unsteady_reason (a text kept changing) or slow")
     call: str = Field(description="The method of the algorithm")
     subject: str = Field(description="The pod or node that it was about; empty if it was about none")
     text: str
     count: int = Field(description="How often this very fault came")
     seconds_ago: float
+    event: int = Field(description="The number of the event in which it happened; 0: before the first one")
+    replay: str = Field(description="The command that shows that moment; if nothing is recorded, how to record")
 
 
 class AlgorithmBody(_Body):
     state: dict[str, Any] = Field(description="Whatever the algorithm wants to show; empty if it failed to")
     faults: int = Field(description="How often it raised or broke its contract")
-    last_fault: FaultBody | None
+    last_fault: FaultBody | None = Field(description="The last exception or breach")
+    fault_counts: dict[str, int] = Field(description="How often, by kind")
+    last_of_each_kind: list[FaultBody] = Field(description="The newest first")
     unknown_nodes: list[str] = Field(description="Nodes that it failed to take in: they get no pods")
 
 
@@ -343,17 +349,29 @@ def _cached(pod: Pod) -> CachedPodBody:
 
 def _algorithm(state: Mapping[str, Any], faults: FaultsView) -> dict[str, Any]:
     """AlgorithmBody, but for `state`: only msgspec encodes what an algorithm shows."""
-    last = faults.last
-    shown = None
-    if last is not None:
-        ago = round(faults.now - last.at, 3)
-        shown = FaultBody(call=last.call, subject=last.subject, text=last.text, count=last.count, seconds_ago=ago)
+    recent = sorted(faults.last_of.values(), key=lambda fault: -fault.at)
     return {
         "state": state,
         "faults": faults.total,
-        "lastFault": shown and shown.model_dump(by_alias=True),
+        "lastFault": _fault(faults.last, faults) if faults.last is not None else None,
+        "faultCounts": {kind.value: faults.counts.get(kind, 0) for kind in FaultKind},
+        "lastOfEachKind": [_fault(each, faults) for each in recent],
         "unknownNodes": faults.unknown_nodes,
     }
+
+
+def _fault(fault: Fault, faults: FaultsView) -> dict[str, Any]:
+    body = FaultBody(
+        kind=fault.kind.value,
+        call=fault.call,
+        subject=fault.subject,
+        text=fault.text,
+        count=fault.count,
+        seconds_ago=round(faults.now - fault.at, 3),
+        event=fault.number,
+        replay=faults.replay(fault.number),
+    )
+    return body.model_dump(by_alias=True)
 
 
 def explanation_body(found: Explanation) -> ExplanationBody:

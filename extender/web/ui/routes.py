@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -245,6 +245,7 @@ class _Reader:
                 model.api_silence(),
                 plans=self._plans,
                 replay=(self._replay, model.wall()) if self._replay else None,
+                faults=runtime.fault_sentences(),
             ),
             history_piece(model.usage.samples()),
             preemptions_piece(model.preemptions(), model.wall()),
@@ -262,17 +263,25 @@ class _Reader:
 
 
 def _head(
-    algorithm: str, found: Readiness, silent: float, *, plans: bool, replay: tuple[str, float] | None = None
+    algorithm: str,
+    found: Readiness,
+    silent: float,
+    *,
+    plans: bool,
+    replay: tuple[str, float] | None = None,
+    faults: Sequence[str] = (),
 ) -> bytes:
     """`algorithm` is "" where there is none: then there is no cluster to show, but only pools and sets of vpods.
 
-    `replay`: which moment of a recording this is, and that moment in seconds since 1970."""
+    `replay`: which moment of a recording this is, and that moment in seconds since 1970. `faults` are sentences about
+    what the algorithm did wrong."""
     head: dict[str, object] = {
         "algorithm": algorithm,
         "ready": found.ready,
         "detail": found.detail,
         "silent": int(silent),
         "plans": plans,
+        "faults": faults,
     }
     if replay is not None:
         head |= {"replay": replay[0], "now": replay[1]}

@@ -97,6 +97,9 @@ class FixedRuntime:
         self._ask("prioritize", pod, tuple(nodes))
         return self.scores
 
+    def fault_sentences(self) -> list[str]:
+        return []
+
     def algorithm_faults(self) -> FaultsView:
         return self.faults
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from algorithm.reasons import Code, reason
 from extender.scheduling.events import NodeSeen, Synced
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.server import readmodel
+from extender.server.replay_hint import recorded_in
 from extender.server.runtime import Runtime
 from extender.server.watchdog import AGAIN, SLOW
 from tests.support.engine.objects import node, pod
@@ -35,7 +37,13 @@ class Watched:
         self.now = 100.0
         self.algorithm = PlainAlgorithm()
         machine = SchedulerStateMachine(self.algorithm)
-        self.runtime = Runtime(machine, lambda _: None, clock=lambda: self.now, hang=HANG)
+        self.runtime = Runtime(
+            *(machine, lambda _: None),
+            clock=lambda: self.now,
+            hang=HANG,
+            algorithm="slots",
+            replay=recorded_in(Path("a log")),
+        )
         self.runtime.handle(NodeSeen(node("a")), Synced())
         self.goes_on, self.hangs = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self._filter, name="the-caller")
@@ -67,6 +75,15 @@ class Watched:
             self.runtime.watchdog.look()
         return list(lines)
 
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def kinds(self) -> dict[str, int]:
+        """How many faults of each kind the algorithm has had, as the metric says."""
+        (found,) = (each for each in self.runtime.model.stats() if each.name == "waggle_algorithm_faults_total")
+        assert {labels["algorithm"] for labels, _ in found.samples} == {"slots"}
+        return {labels["kind"]: int(value) for labels, value in found.samples if value}
+
     def metric(self, name: str) -> float:
         (found,) = (each for each in self.runtime.watchdog.metrics() if each.name == name)
         return found.samples[0][1]
@@ -97,6 +114,7 @@ def test_an_exception_is_logged_once_with_its_traceback_and_its_pod(watched: Wat
     assert (line["call"], line["subject"], line["count"]) == ("schedule", "pod default/r", 3)
     assert line["error"] == "ValueError: no such label"
     assert 'raise ValueError("no such label")' in line["exception"]
+    assert (line["algorithm"], line["number"], line["replay"]) == ("slots", 5, "waggle replay 'a log' --at 5")
     assert watched.look() == []
 
 
@@ -118,7 +136,8 @@ def test_readiness_names_the_last_fault_for_ten_minutes(watched: Watched) -> Non
     watched.algorithm.schedule = fails  # type: ignore[assignment]
     watched.filter()
     watched.now += 12
-    remark = "the algorithm failed 1 times, last 12 s ago: schedule (pod default/p): ValueError: no such label"
+    said = "algorithm slots failed 1 time, last 12 s ago: schedule (pod default/p): ValueError: no such label"
+    remark = f"{said} (event 3; waggle replay 'a log' --at 3)"
     assert watched.runtime.readiness() == (type(watched.runtime.readiness()))(True, remark)
     watched.now += 10 * AGAIN
     assert watched.runtime.readiness().detail == ""
@@ -170,7 +189,9 @@ def test_a_decision_that_takes_long_is_logged_with_the_stack_of_its_thread(watch
     assert watched.look(1) == []
     assert watched.metric("waggle_engine_slow_turns_total") == 1
     assert watched.metric("waggle_engine_busy_seconds") == SLOW + 1
-    assert watched.runtime.readiness().detail == "the engine has been busy with one event for 2 s"
+    assert (line["algorithm"], line["number"], line["replay"]) == ("slots", "3", "waggle replay 'a log' --at 3")
+    busy = "the engine (algorithm slots) has been busy with one event for 2 s"
+    assert watched.runtime.readiness().detail == busy
 
 
 def test_its_end_is_logged_with_how_long_it_took(watched: Watched) -> None:
@@ -178,10 +199,21 @@ def test_its_end_is_logged_with_how_long_it_took(watched: Watched) -> None:
     watched.look()
     watched.look(12)
     watched.end()
-    (line,) = watched.look()
+    line, fault = watched.look()
     assert (line["event"], line["seconds"]) == ("slow: the engine goes on", 12)
+    assert (fault["event"], fault["algorithm"], fault["subject"]) == ("the algorithm is slow", "slots", "pod default/p")
     assert watched.metric("waggle_engine_busy_seconds") == 0
-    assert watched.runtime.readiness().detail == ""
+    slow = "algorithm slots was slow 1 time, last 0 s ago: schedule (pod default/p): took 12.0 s"
+    assert watched.runtime.readiness().detail.startswith(slow)
+    assert watched.kinds() == {"slow": 1}
+
+
+def test_a_start_may_take_long(watched: Watched) -> None:
+    watched.algorithm.add_node = lambda _: watched.wait(60)  # type: ignore[method-assign]
+    watched.runtime.handle(Synced())
+    assert watched.kinds() == {}
+    watched.runtime.handle(NodeSeen(node("b")))
+    assert watched.kinds() == {"slow": 1}
 
 
 def test_quick_turns_one_after_the_other_are_not_slow(watched: Watched) -> None:
@@ -207,7 +239,10 @@ def test_a_hang_fails_livez_with_its_reason_without_the_lock(watched: Watched) -
     assert (line["event"], line["log_level"]) == ("the engine hangs, /livez fails", "error")
     assert "in _hang" in line["exception"]
     alive = watched.runtime.liveness()
-    assert (alive.ready, alive.detail) == (False, "the engine has been busy with one event for more than 30 s")
+    assert (alive.ready, alive.detail) == (
+        False,
+        "the engine (algorithm slots) has been busy with one event for more than 30 s",
+    )
     watched.end()
     watched.look()
     assert watched.runtime.liveness().ready
@@ -232,5 +267,18 @@ def test_a_reason_that_moves_is_logged_once_and_is_no_fault(watched: Watched) ->
         watched.filter()
     (line,) = watched.look()
     assert (line["event"], line["log_level"]) == ("a reason keeps changing", "warning")
-    assert line["subject"] == "pod default/p"
-    assert watched.runtime.readiness().detail == ""
+    assert (line["algorithm"], line["subject"]) == ("slots", "pod default/p")
+    moving_reason = "algorithm slots kept changing a reason 1 time, last 0 s ago: schedule (pod default/p): 10 texts"
+    assert watched.runtime.readiness().detail.startswith(moving_reason)
+    assert watched.runtime.model.algorithm_faults().total == 0
+    assert watched.kinds() == {"unsteady_reason": 1}
+
+
+def test_an_answer_outside_of_the_offer_is_a_breach_by_name(watched: Watched) -> None:
+    watched.algorithm.schedule = lambda *_: Bind("elsewhere")  # type: ignore[method-assign]
+    watched.filter()
+    (line,) = watched.look()
+    assert (line["event"], line["algorithm"]) == ("the algorithm broke its contract", "slots")
+    assert line["error"] == "it chose node elsewhere, which was not offered"
+    assert "algorithm slots broke its contract 1 time" in watched.runtime.readiness().detail
+    assert watched.kinds() == {"broke_contract": 1}

@@ -4,6 +4,7 @@
 import { follow, get, href, onChange, set } from "./address.js";
 import { Detail } from "./detail.js";
 import { byId, element } from "./dom.js";
+import { Faults } from "./faults.js";
 import { Feed } from "./feed.js";
 import { Input } from "./input.js";
 import { arrange, placeOf } from "./layout.js";
@@ -44,6 +45,7 @@ const waiting = new WaitingList({ world, onGroup: chooseGroup, onWait: (name) =>
 const tenants = new TenantList({ world, paint, onCell: choosePromise, onFocus: focusOn, onPoint: pointPromise });
 const owners = new OwnerList({ world, paint, onFocus: focusOn });
 const overview = new Overview(world);
+const faults = new Faults(world);
 const tables = [podTable(byId("view-pods"), TENANT), groupTable(byId("view-groups"), world, TENANT)];
 const preemptions = new Preemptions(world);
 new Plans();
@@ -64,6 +66,7 @@ function takePieces(pieces) {
   }
   byId("algorithm").textContent = world.algorithm;
   showReplay();
+  faults.update();
   apply();
   repaint();
   waiting.update();

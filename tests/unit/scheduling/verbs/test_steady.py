@@ -8,6 +8,7 @@ import pytest
 
 from algorithm.interface import Wait
 from algorithm.reasons import Code, reason
+from extender.scheduling.faults import FaultKind
 from extender.scheduling.verbs.steady import MOST_CHANGES, WINDOW
 from tests.support.engine.harness import EngineHarness
 from tests.support.engine.objects import node, pod
@@ -54,7 +55,7 @@ def test_it_is_noticed_once_for_each_window_and_is_no_fault(engine: EngineHarnes
     for _ in range(50):
         told(engine)
     ((_, noticed),) = engine.machine.driver.fault_log.known()
-    assert (noticed.title, noticed.count, noticed.subject) == ("a reason keeps changing", 1, "pod default/p")
+    assert (noticed.kind, noticed.count, noticed.subject) == (FaultKind.UNSTEADY_REASON, 1, "pod default/p")
     assert f"'wait {MOST_CHANGES + 1} s', then 'wait {MOST_CHANGES + 2} s'" in noticed.text
     assert engine.machine.driver.faults == 0
 

@@ -141,7 +141,10 @@ def test_the_health_port_answers_while_a_decision_hangs_and_says_that_it_does(mo
         caller.start()
         try:
             eventually(lambda: client.get("/livez").status == 503)
-            assert "the engine has been busy with one event for more than 1 s" in client.get("/livez").text
+            assert (
+                "the engine (algorithm algorithm) has been busy with one event for more than 1 s"
+                in client.get("/livez").text
+            )
             assert client.get("/readyz").status == client.get("/readyz/informed").status == 503
             assert "waggle_engine_slow_turns_total 1.0" in client.get("/metrics").text
         finally:

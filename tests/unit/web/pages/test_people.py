@@ -9,7 +9,7 @@ import pytest
 from algorithm.interface import InvalidArgument, PageNotFound
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, reason
-from extender.scheduling.faults import Fault
+from extender.scheduling.faults import Fault, FaultKind
 from extender.server.views import Explanation, FaultsView, Metric, PodView, Readiness
 from tests.support.http.fixed_runtime import Client, FixedRuntime, capture
 
@@ -140,17 +140,32 @@ def test_the_algorithm_shows_what_it_likes(client: Client, runtime: FixedRuntime
         "state": {"cells": [{"level": 1, "of": "Bound"}]},
         "faults": 0,
         "lastFault": None,
+        "faultCounts": {"raised": 0, "broke_contract": 0, "unsteady_reason": 0, "slow": 0},
+        "lastOfEachKind": [],
         "unknownNodes": [],
     }
 
 
 def test_the_algorithms_last_fault_is_shown(client: Client, runtime: FixedRuntime):
-    fault = Fault("add_node", "ValueError: no label", "node n1", count=3, at=90.0)
-    runtime.faults = FaultsView(5, fault, 100.0, ("n1",))
+    fault = Fault("add_node", "ValueError: no label", "node n1", count=3, at=90.0, number=7)
+    slow = Fault("schedule", "took 2.0 s", "pod ns/p", at=95.0, kind=FaultKind.SLOW, number=9)
+    kinds = {FaultKind.RAISED: fault, FaultKind.SLOW: slow}
+    runtime.faults = FaultsView(5, fault, 100.0, ("n1",), {FaultKind.RAISED: 5, FaultKind.SLOW: 2}, kinds)
     shown = client.get("/v1/inspect/algorithm").json
     runtime.faults = FaultsView(0, None, 0.0, ())
-    last = {"call": "add_node", "subject": "node n1", "text": "ValueError: no label", "count": 3, "secondsAgo": 10.0}
+    last = {
+        "kind": "raised",
+        "call": "add_node",
+        "subject": "node n1",
+        "text": "ValueError: no label",
+        "count": 3,
+        "secondsAgo": 10.0,
+        "event": 7,
+        "replay": "not recorded; `waggle serve --record FOLDER` records",
+    }
     assert (shown["faults"], shown["lastFault"], shown["unknownNodes"]) == (5, last, ["n1"])
+    assert shown["faultCounts"] == {"raised": 5, "broke_contract": 0, "unsteady_reason": 0, "slow": 2}
+    assert [(each["kind"], each["event"]) for each in shown["lastOfEachKind"]] == [("slow", 9), ("raised", 7)]
 
 
 def test_a_pod_is_explained(client: Client, runtime: FixedRuntime):

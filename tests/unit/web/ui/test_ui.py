@@ -161,6 +161,7 @@ def test_first_comes_what_this_is(client: Client, runtime: FixedRuntime):
         "detail": "nodes have not been listed yet",
         "silent": 0,
         "plans": False,
+        "faults": [],
     }
 
 

@@ -1,0 +1,141 @@
+"""An algorithm that does wrong is named where people look: log, metric, `/readyz`, page, each with how to replay it.
+
+A whole server with an installed plug-in that does each wrong thing for a pod of that name.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from structlog.testing import capture_logs
+
+from algorithm.interface import Bind, Phase, ScheduleResult, SuggestedNodes, Wait
+from algorithm.model import Pod
+from algorithm.reasons import Code, reason
+from algorithm.registry import Plugin
+from extender.scheduling.faults import FaultKind
+from extender.scheduling.verbs.steady import MOST_CHANGES
+from tests.support.cluster.local_cluster import LocalCluster, world
+from tests.support.engine.plain_algorithm import PlainAlgorithm
+from tests.support.http.browser import ABSENT, CHROMIUM, Browser
+from tests.support.http.page import show
+from tests.support.installed import install
+
+#: What the algorithm does for a pod of this name, the event of the log line, and what /readyz and the page say.
+WRONG = {
+    "raises": (FaultKind.RAISED, "the algorithm failed", "algorithm faulty failed 1 time"),
+    "outside": (
+        FaultKind.BROKE_CONTRACT,
+        "the algorithm broke its contract",
+        "algorithm faulty broke its contract 1 time",
+    ),
+    "moves": (FaultKind.UNSTEADY_REASON, "a reason keeps changing", "algorithm faulty kept changing a reason 1 time"),
+    "slow": (FaultKind.SLOW, "the algorithm is slow", "algorithm faulty was slow 1 time"),
+}
+
+
+class Faulty(PlainAlgorithm):
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = itertools.count()
+
+    def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
+        match pod.name:
+            case "raises":
+                raise KeyError(pod.name)
+            case "outside":
+                return Bind("n1")
+            case "moves":
+                return Wait(reason(Code.OTHER, detail=f"try again in {next(self.numbers)} ms"))
+            case "slow":
+                time.sleep(0.3)
+        return Wait(reason(Code.NO_NODE_FITS))
+
+
+class NoSettings(BaseModel):
+    pass
+
+
+PLUGIN = Plugin(settings=NoSettings, create=lambda _: Faulty())
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
+    """A server with this algorithm."""
+    install(tmp_path, monkeypatch, faulty=f"{__name__}:PLUGIN")
+    with world(nodes=2, algorithm={"name": "faulty"}, server={"port": 0, "slow_seconds": 0.2}) as w:
+        w.may_count = {"waggle_algorithm_faults_total"}
+        yield w
+
+
+def do_wrong(w: LocalCluster, name: str) -> int:
+    """Have it asked about the pod of this name. Returns the number of the last event."""
+    w.pod(name)
+    for _ in range(MOST_CHANGES + 2 if name == "moves" else 1):
+        w.filter(name, ["n0"])
+    return w.waggle.machine.sequence
+
+
+def all_replays(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"waggle replay \S+ --at (\d+)", text)]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_each_kind_is_named_in_log_metric_and_readyz(faulty: LocalCluster, name: str) -> None:
+    kind, event, said = WRONG[name]
+    client = faulty.waggle.client
+    with capture_logs() as lines:
+        last = do_wrong(faulty, name)
+        faulty.until(lambda: any(line["event"] == event for line in lines))
+    line = next(line for line in lines if line["event"] == event)
+    assert (line["algorithm"], line["subject"]) == ("faulty", f"pod default/{name}")
+    assert last - 3 <= line["number"] <= last
+    assert all_replays(line["replay"]) == [line["number"]]
+
+    sample = f'waggle_algorithm_faults_total{{algorithm="faulty",kind="{kind}"}} 1.0'
+    assert sample in client.get("/metrics").text
+
+    detail = client.get("/readyz").json["detail"]
+    assert said in detail
+    assert f"(pod default/{name})" in detail
+    assert line["number"] in all_replays(detail)
+
+    (shown,) = [each for each in client.get("/v1/inspect/algorithm").json["lastOfEachKind"] if each["kind"] == kind]
+    assert (shown["subject"], shown["event"]) == (f"pod default/{name}", line["number"])
+    assert all_replays(shown["replay"]) == [line["number"]]
+
+
+def test_the_replayed_event_is_the_one_that_went_wrong(faulty: LocalCluster) -> None:
+    do_wrong(faulty, "slow")
+    do_wrong(faulty, "raises")
+    number = faulty.waggle.client.get("/v1/inspect/algorithm").json["lastFault"]["event"]
+    record = faulty.waggle._record
+
+    def recorded() -> dict[str, object] | None:
+        found = [json.loads(line) for line in record.read_bytes().splitlines()[1:]]
+        return next((each for each in found if each["number"] == number), None)
+
+    step = faulty.until(recorded)
+    assert step["event"] == "FilterRequested"
+    assert step["data"]["pod"]["name"] == "raises"
+
+
+@pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason=ABSENT)
+def test_the_page_names_it_with_all_that_it_does(faulty: LocalCluster, browser: Browser) -> None:
+    for name in WRONG:
+        do_wrong(faulty, name)
+    show(browser, faulty.waggle.url)
+    browser.wait("document.body.dataset.connection === 'warned'")
+    text = browser.text("#faults")
+    for _, _, said in WRONG.values():
+        assert said in text
+    assert len(all_replays(text)) == len(WRONG)
+    browser.open("about:blank")
