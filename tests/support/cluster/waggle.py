@@ -119,7 +119,7 @@ class Waggle:
             for metric in self.runtime.model.stats()
             if metric.name in _SHOULD_BE_ZERO
             for labels, value in metric.samples
-            if value and labels.get("kind") != "slow"  # this machine may be
+            if value and labels.get("kind") not in ("slow", "unsteady_reason")  # no decision was wrong
         }
 
     def check_replay(self) -> None:
