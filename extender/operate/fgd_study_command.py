@@ -1,7 +1,7 @@
 """`waggle simulate --trace openb`: the experiment of "Beware of Fragmentation" (USENIX ATC 2023).
 
-docs/algorithm-fgd.md shows it. Pods come in random order until they have asked for 130 % of the cluster's GPUs, and none
-leaves.
+docs/algorithm-fgd.md shows it. Pods come in random order until they have asked for 130 % of the cluster's GPUs, and
+none leaves.
 """
 
 from __future__ import annotations

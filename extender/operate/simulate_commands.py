@@ -79,6 +79,12 @@ def simulate(
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the results to this file as JSON; - is the output."),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write them to this file as a page with figures.")
+    ] = None,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Leave broken lines of the trace out; the first 20 are named.")
+    ] = False,
     policy: Annotated[
         PolicyName, typer.Option(help="Of the experiment of fgd: how nodes are chosen.")
     ] = PolicyName.FGD,
@@ -128,5 +134,6 @@ def simulate(
         limit=limit,
         horizon=horizon,
         saves_every=saves_every,
+        skip_broken=skip_broken,
     )
-    simulate_workload(given, Outputs(json_file))
+    simulate_workload(given, Outputs(json_file, html))

@@ -43,6 +43,8 @@ class Given(NamedTuple):
     limit: int | None
     horizon: str | None
     saves_every: str | None
+    #: Whether broken lines of the trace are left out.
+    skip_broken: bool = False
 
 
 def duration(text: str | None, option: str) -> float | None:
@@ -61,7 +63,9 @@ def workload_of(given: Given) -> Workload:
     by_number = given.nodes is not None and given.nodes.isascii() and given.nodes.isdigit()
     others = [] if given.nodes is None or by_number else [Path(given.nodes)]
     own = [path for path in others if _is_own(path)]
-    workload = load([*given.trace, *(path for path in others if path not in own)], given.format)
+    workload = load(
+        [*given.trace, *(path for path in others if path not in own)], given.format, skip_broken=given.skip_broken
+    )
     if by_number:
         workload = replace(workload, nodes=shaped(int(given.nodes or 0), given.node_shape))
     elif given.node_shape is not None:

@@ -5,6 +5,7 @@ A run that is interrupted with Ctrl-C writes its checkpoint before it ends, if i
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import typer
 from extender.lab.comparing import Observer, compare
 from extender.lab.results import Results, encode
 from extender.lab.run.simulation import Simulation
+from extender.lab.showing.page import page_of
 from extender.operate.output import say
 from extender.operate.refusal import refuse
 from extender.operate.simulate_options import Given, runs_of, workload_of
@@ -29,6 +31,7 @@ class Outputs(NamedTuple):
     """Where results go; None: nowhere."""
 
     json: Path | None
+    html: Path | None = None
 
 
 def simulate_workload(given: Given, outputs: Outputs) -> None:
@@ -66,6 +69,9 @@ def _progress(names: list[str]) -> Iterator[Observer]:
 
 
 def _write(results: Results, outputs: Outputs) -> None:
+    if outputs.html is not None:
+        command = shlex.join(["waggle", *sys.argv[1:]])
+        outputs.html.write_text(page_of(results, command=command), encoding="utf-8")
 
     if outputs.json is not None and str(outputs.json) == "-":
         say(encode(results).decode(), nl=False)

@@ -51,3 +51,28 @@ def test_a_missing_file_is_named(files: list[str]) -> None:
     done = CliRunner().invoke(app, ["simulate", "--nodes", "/none.csv", *files[2:]])
     assert done.exit_code == 2
     assert "/none.csv: No such file or directory" in done.stderr
+
+
+def test_a_page_is_written_and_broken_lines_are_left_out_and_told(files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "pods.csv").write_text(PODS + "broken\n")
+    page = tmp_path / "page.html"
+    options = [
+        "--trace",
+        files[3],
+        "--nodes",
+        files[1],
+        "--algorithm",
+        "packing",
+        "--algorithm",
+        "fgd",
+        "--html",
+        str(page),
+    ]
+    assert CliRunner().invoke(app, ["simulate", *options]).exit_code == 2
+    assert not page.exists()
+    done = CliRunner().invoke(app, ["simulate", *options, "--skip-broken"])
+    assert done.exit_code == 0, done.output
+    text = page.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert "The same jobs on the same nodes under packing, fgd." in text
+    assert "1 broken lines were left out; they were: " in text
