@@ -45,6 +45,8 @@ class Traits(NamedTuple):
     binds_help_nobody: bool = False
     #: A pod that leaves a node helps nobody whom this node could not take even so.
     is_local: bool = False
+    #: It treats all namespaces alike.
+    ignores_tenants: bool = False
 
 
 class _Wish(NamedTuple):
@@ -100,7 +102,8 @@ class Translator:
         if job.templates:
             return None
         gang = job.pods if job.gang and job.pods > 1 else 0
-        return job.tenant, job.priority, gang, job.gpu_models, tuple(sorted(job.requests.items()))
+        tenant = "" if self.traits.ignores_tenants else job.tenant
+        return tenant, job.priority, gang, job.gpu_models, tuple(sorted(job.requests.items()))
 
     def _scheduled(self, pod: Pod) -> SchedPod:
         names = tuple(name for name, _ in pod.requests)
@@ -200,7 +203,7 @@ def _quoted(text: str) -> str:
 
 _Translate = Callable[[Job, "Counter[str]"], _Wish]
 _ALGORITHMS: Mapping[str, tuple[_Translate, Traits]] = {
-    "packing": (_common, Traits(binds_help_nobody=True, is_local=True)),
-    "fgd": (_fgd, Traits(binds_help_nobody=True, is_local=True)),
+    "packing": (_common, Traits(binds_help_nobody=True, is_local=True, ignores_tenants=True)),
+    "fgd": (_fgd, Traits(binds_help_nobody=True, is_local=True, ignores_tenants=True)),
     "hived": (_hived, Traits(binds_help_nobody=True)),
 }

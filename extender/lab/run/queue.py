@@ -5,7 +5,10 @@
 
 A kind is all that an algorithm and kube-scheduler's plug-ins read of a pod but its name: pods of one kind get the same
 answer at the same time. So it is the same whether each of a thousand of them is tried whenever something happens, or
-the first one. They get places in the order of the queue.
+the first one.
+
+Attempts take no time here, so a refused pod does not back off, and nobody overtakes it meanwhile: pods are tried by
+priority, then in the order in which they were created. After an error a pod backs off, as live.
 """
 
 from __future__ import annotations
@@ -50,6 +53,12 @@ class KindQueue(SchedulingQueue):
         if queued is None or queued.place is not Place.PARKED:
             return uid
         return self._voices.get(self._kinds[uid], uid)
+
+    def _entry(self, queued: QueuedPod) -> tuple[float, float, float, int, str]:
+        return (0.0, -queued.pod.priority, 0.0, queued.order, queued.pod.uid)
+
+    def _expiry(self, queued: QueuedPod) -> float:
+        return super()._expiry(queued) if queued.errors else queued.timestamp
 
     # -- attempts -------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import msgspec
 
+from extender.embedded.kubescheduler.model import SchedPod
 from extender.lab.checking import check
 from extender.lab.measures import measures
 from extender.lab.results import JobResult, Run
@@ -24,7 +25,7 @@ from extender.lab.run.cluster import LabCluster
 from extender.lab.run.jobs import Jobs
 from extender.lab.run.live import LiveJob
 from extender.lab.run.scheduling import LabScheduling
-from extender.lab.translate import Translator, node_of
+from extender.lab.translate import Traits, Translator, node_of
 from extender.lab.workload import Workload
 from extender.plan.run.configuration import configure
 
@@ -46,8 +47,15 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     horizon: float | None = None
     #: Jobs save their work every so many seconds, and begin again from there; 0: from the beginning.
     saves_every: float = 0.0
+    #: Every waiting pod is tried whenever something happens, as live, although it is like another one that was refused,
+    #: or although it could not help. Slow: for checking that the results are the same.
+    exhaustive: bool = False
     #: Whether every stay of a pod on a node is reported.
     stays: bool = False
+
+
+def _unlike_others(_pod: SchedPod) -> None:
+    """No pod is like another one."""
 
 
 class Simulation:
@@ -75,8 +83,8 @@ class Simulation:
             self._cluster,
             configuration,
             self._clock,
-            traits=self._translator.traits,
-            kind_of=self.jobs.kind_of,
+            traits=Traits() if options.exhaustive else self._translator.traits,
+            kind_of=_unlike_others if options.exhaustive else self.jobs.kind_of,
         )
         self._nodes = {machine.name: node_of(machine) for machine in workload.nodes}
         policy = configuration.policy
