@@ -44,6 +44,8 @@ class KindQueue(SchedulingQueue):
         self._kinds: dict[str, Hashable] = {}
         # What is parked, in order of arrival, with entries of pods that have left since.
         self._behind: dict[Hashable, list[tuple[int, str]]] = {}
+        # Pods that are tried themselves, whatever was said to others of their kind.
+        self._insisting: set[str] = set()
         if not retries_in_time:
             self._unschedulable_flush = math.inf
 
@@ -65,7 +67,8 @@ class KindQueue(SchedulingQueue):
     def pop(self) -> QueuedPod | None:
         while (chosen := super().pop()) is not None:
             kind = self._kind_of(chosen.pod)
-            if kind is None or not self._was_in_vain(kind):
+            if kind is None or chosen.pod.uid in self._insisting or not self._was_in_vain(kind):
+                self._insisting.discard(chosen.pod.uid)
                 return chosen
             self._park(chosen, kind)
         return None
@@ -110,6 +113,7 @@ class KindQueue(SchedulingQueue):
 
     def delete(self, uid: str) -> None:
         super().delete(uid)
+        self._insisting.discard(uid)
         self._fall_silent(uid)
 
     def _fall_silent(self, uid: str) -> None:
@@ -142,8 +146,14 @@ class KindQueue(SchedulingQueue):
         super().update(pod, events, now)
         queued = self.get(pod.uid)
         if queued is not None and queued.place is Place.PARKED and any(True for _ in events):
-            self.reconsider((pod.uid,))
+            self._insist(pod.uid)
 
     def activate(self, uid: str) -> None:
-        self.reconsider((uid,))
+        queued = self.get(uid)
+        if queued is not None and queued.place is Place.PARKED:
+            self._insist(uid)
         super().activate(uid)
+
+    def _insist(self, uid: str) -> None:
+        self._insisting.add(uid)
+        self.reconsider((uid,))
