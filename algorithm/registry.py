@@ -64,6 +64,9 @@ class Plugin(Generic[S]):
     claims: Collection[str] = ()
     #: Names of the annotations that the algorithm reads on nodes, whatever its settings. None: all are kept.
     node_annotations: Collection[str] | None = None
+    #: Where the conformance kit finds the nodes and pods with which it tries the algorithm, as `package.module:NAME` of
+    #: an `algorithm.conformance.world.Worlds`. Nothing else imports it. "": plain nodes and pods.
+    world: str = ""
     api_version: int = API_VERSION
 
 
@@ -93,7 +96,11 @@ def parser(name: str) -> Callable[[str], Any] | None:
 
 def reads(name: str) -> Reads:
     """The annotations of pods and nodes that this algorithm reads. Raises AlgorithmError."""
-    plugin = _load(name)
+    return reads_of(_load(name))
+
+
+def reads_of(plugin: Plugin[Any]) -> Reads:
+    """The annotations of pods and nodes that the algorithm of this plug-in reads."""
     wishes = None if plugin.annotations is None else frozenset(plugin.annotations)
     of_nodes = None if plugin.node_annotations is None else frozenset(plugin.node_annotations)
     decisions, claims = frozenset(plugin.decisions), frozenset(plugin.claims)

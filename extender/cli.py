@@ -14,6 +14,7 @@ import typer
 from algorithm.registry import AlgorithmError, available, create
 from extender import DISTRIBUTION
 from extender.operate.commands import add_commands
+from extender.operate.conformance_commands import add_conformance_commands
 from extender.operate.help import App
 from extender.operate.output import remark, say
 from extender.operate.plan_commands import add_plan_commands
@@ -83,6 +84,10 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     waggle vpods show [NAMESPACE/SET]                what is placed, who waits
     waggle vpods plan NAMESPACE/SET --replicas 9     what a change would move
     waggle vpods explain NAMESPACE/SET VPOD          why there, what helps
+
+**Write a scheduling algorithm** of your own (docs/plugin-authors.md):
+
+    waggle conformance PACKAGE:PLUGIN                does it keep the contract?
 
 Without `--server`, `explain`, `top`, `ui` and these go by kubectl to the Waggle in a cluster.
 """,
@@ -415,6 +420,7 @@ def cluster(
 add_commands(app)
 add_plan_commands(app)
 add_snapshot_command(app)
+add_conformance_commands(app)
 add_simulate_command(app)
 add_trace_commands(app)
 

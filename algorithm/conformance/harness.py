@@ -58,6 +58,7 @@ class AlgorithmHarness(Generic[AlgorithmT]):
         self.waiting: dict[str, Pod] = {}
         self.allocated: dict[str, Pod] = {}
         self.preempting: dict[str, tuple[Victim, ...]] = {}
+        self.preempting_nodes: dict[str, str] = {}
         for each in nodes:
             self.add_node(each)
 
@@ -146,6 +147,26 @@ class AlgorithmHarness(Generic[AlgorithmT]):
         self.submit(again)
         return again
 
+    def replace(self, pod: Pod) -> Pod:
+        """A waiting pod changes: it goes away, and comes back with this record. Its preemption goes on."""
+        victims, node = self.preempting.pop(pod.uid, None), self.preempting_nodes.get(pod.uid, "")
+        if victims is not None:
+            self.algorithm.delete_preempting_pod(self.waiting[pod.uid])
+        self.algorithm.delete_unallocated_pod(self.waiting.pop(pod.uid))
+        self.submit(pod)
+        if victims is not None:
+            self.preempting[pod.uid], self.preempting_nodes[pod.uid] = victims, node
+            self.algorithm.add_preempting_pod(pod, victims, node)
+        self.check()
+        return pod
+
+    def update(self, pod: Pod) -> Pod:
+        """An allocated pod changes: its labels, or its resources. Its node stays."""
+        old, self.allocated[pod.uid] = self.allocated[pod.uid], pod
+        self.algorithm.update_allocated_pod(old, pod)
+        self.check()
+        return pod
+
     def delete(self, uid: str) -> None:
         """The pod goes away: it is deleted, or has ended."""
         if uid in self.preempting:
@@ -159,7 +180,7 @@ class AlgorithmHarness(Generic[AlgorithmT]):
     def start_preempting(self, pod: Pod, answer: ScheduleResult) -> tuple[str, ...]:
         """Accept a Preempt. Returns the UIDs of the victims; they still run until `delete`."""
         assert isinstance(answer, Preempt), answer
-        self.preempting[pod.uid] = answer.victims
+        self.preempting[pod.uid], self.preempting_nodes[pod.uid] = answer.victims, answer.node
         self.algorithm.add_preempting_pod(pod, answer.victims, answer.node)
         self.check()
         return tuple(victim.uid for victim in answer.victims)

@@ -1,0 +1,154 @@
+"""Calls an algorithm from a distance: every call has a time limit, is watched, and is remembered.
+
+`Guarded` stands in for the algorithm. It keeps a log of the changes that were reported, from which it makes *twins*:
+other instances that were told the same changes, and were asked nothing. A twin tells whether questions leave traces.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import islice
+from types import FrameType
+from typing import Any, NoReturn
+
+from algorithm.conformance import habits
+from algorithm.interface import SchedulerAlgorithm
+
+#: The methods that report changes.
+REPORTS = frozenset(
+    {
+        "add_node",
+        "update_node",
+        "delete_node",
+        "add_unallocated_pod",
+        "delete_unallocated_pod",
+        "add_allocated_pod",
+        "delete_allocated_pod",
+        "update_allocated_pod",
+        "add_preempting_pod",
+        "delete_preempting_pod",
+        "set_protected_pods",
+        "set_lingering_pods",
+        "set_time",
+        "set_lapsed_pods",
+    }
+)
+#: Those that accept an answer of `schedule`.
+_ACCEPTS = frozenset({"add_allocated_pod", "add_preempting_pod"})
+#: Sentences and pieces of pages that are read.
+MOST_PIECES = 10_000
+
+
+class CallTookTooLong(BaseException):
+    """A call was cut off. No `except Exception` of the algorithm catches it."""
+
+
+class Guard:
+    """How the algorithm is called in this process: `limit` in seconds, `before` is told the method each time."""
+
+    def __init__(self, limit: float = 10.0, before: Callable[[str], None] | None = None) -> None:
+        self.limit = limit
+        self.before = before
+        self.habits: list[habits.Habit] = []
+        #: The methods that were cut off.
+        self.cut: list[str] = []
+
+    def call(self, name: str, method: Callable[..., Any], *args: Any) -> Any:
+        """Call the method. Raises CallTookTooLong, and what the method raises."""
+        if self.before is not None:
+            self.before(name)
+        noticed: list[habits.Habit] = []
+        try:
+            with habits.watching(noticed), _Limit(self.limit):
+                return method(*args)
+        except CallTookTooLong:
+            self.cut.append(name)
+            raise
+        finally:
+            self.habits += [habits.Habit(check, f"{name}: {what}") for check, what in noticed]
+
+    def pieces(self, name: str, make: Callable[..., Any], *args: Any) -> list[Any]:
+        """Call the method and read at most MOST_PIECES of what it returns."""
+        return list(self.call(name, lambda: list(islice(_iterated(make(*args)), MOST_PIECES + 1))))
+
+
+def _iterated(made: Any) -> Iterable[Any]:
+    if isinstance(made, str | bytes) or not isinstance(made, Iterable):
+        raise TypeError(f"expected an iterable of texts, not {type(made).__name__}")
+    return made
+
+
+class _Limit:
+    """Raises CallTookTooLong in the main thread when the time is over, and again each second that it is swallowed."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._is_set = False
+
+    def __enter__(self) -> None:
+        with suppress(ValueError, AttributeError):  # not the main thread, or no POSIX: the parent process watches, too
+            self._before = signal.signal(signal.SIGALRM, _cut)
+            signal.setitimer(signal.ITIMER_REAL, self._seconds, 1.0)
+            self._is_set = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_set:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._before)
+
+
+def _cut(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise CallTookTooLong
+
+
+class Guarded:
+    """An algorithm behind a guard. It has all methods of the algorithm; `raw` is the algorithm itself."""
+
+    def __init__(self, create: Callable[[], SchedulerAlgorithm], guard: Guard, raw: SchedulerAlgorithm | None = None):
+        self.create, self.guard = create, guard
+        self.raw = raw if raw is not None else guard.call("create", create)
+        #: The changes that were reported, as (method, arguments), each accepted question before its acceptance.
+        self.log: list[tuple[str, tuple[Any, ...]]] = []
+        self._asked: dict[str, tuple[str, tuple[Any, ...]]] = {}
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.raw, name)
+        return lambda *args: self._call(name, method, args)
+
+    def _call(self, name: str, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        result = self.guard.call(name, method, *args)
+        if name == "schedule":
+            self._asked[args[0].uid] = name, args
+        elif name in REPORTS:
+            if name in _ACCEPTS and (asked := self._asked.get(args[0].uid)) is not None:
+                self.log.append(asked)
+            self._asked.clear()
+            self.log.append((name, args))
+        return result
+
+    def texts(self, name: str, *args: Any) -> list[Any]:
+        """What `explain` yields, or a page in pieces."""
+        return self.guard.pieces(name, getattr(self.raw, name), *args)
+
+    def beside(self, raw: SchedulerAlgorithm) -> Guarded:
+        """A copy of this algorithm, or another one that was told the same, behind the same guard."""
+        other = Guarded(self.create, self.guard, raw)
+        other.log = list(self.log)
+        return other
+
+    def forked(self) -> Guarded:
+        """Raises NotImplementedError."""
+        return self.beside(self.guard.call("fork", self.raw.fork))
+
+    def twin(self, edit: Callable[[str, tuple[Any, ...]], list[tuple[str, tuple[Any, ...]]]] | None = None) -> Guarded:
+        """Another instance that was told the same changes and was asked nothing that was not accepted.
+
+        `edit` returns what the twin is told instead of each change.
+        """
+        other = Guarded(self.create, self.guard)
+        for name, args in self.log:
+            for each, given in [(name, args)] if edit is None else edit(name, args):
+                getattr(other, each)(*given)
+        return other

@@ -1,0 +1,52 @@
+"""A judge watches the life of a cluster for one check, and raises ContractBroken when the promise is broken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+from zlib import crc32
+
+from algorithm.conformance.harness import ContractBroken
+
+if TYPE_CHECKING:
+    from algorithm.conformance.calls import Call
+    from algorithm.conformance.life import Life
+
+
+class Judge:
+    """The base of all judges. `name` is that of the check.
+
+    A costly judge looks only at one of `every` calls, unless the life is `thorough`: then it looks at each.
+    """
+
+    name: ClassVar[str]
+    every: int = 1
+    #: Whether changes are to be made to raise.
+    wants_faults: ClassVar[bool] = False
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+
+    def before(self, call: Call) -> None:
+        """A call is about to be carried out."""
+
+    def after(self, call: Call, answer: Any) -> None:
+        """A call was carried out. `answer` is that of a question: a decision or an exception."""
+
+    def raised(self, call: Call, error: Exception) -> None:
+        """A change raised. If it was made to (`Faulty`), it will be reported once more."""
+
+    def cut(self, method: str) -> None:
+        """A call of this method took too long, and was cut off. The life is over."""
+
+    def end(self) -> None:
+        """The life is over."""
+
+    def is_due(self) -> bool:
+        """Whether a costly look is due at this call."""
+        return self.life.thorough or crc32(f"{self.name} {len(self.life.calls)}".encode()) % self.every == 0
+
+
+def promise(kept: bool, broken: str) -> None:
+    """Raise ContractBroken with this sentence if a promise is not kept."""
+    if not kept:
+        raise ContractBroken(broken)

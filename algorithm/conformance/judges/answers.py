@@ -1,0 +1,203 @@
+"""Judges of single answers: their form, and that they name only what they may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from algorithm.conformance.calls import Ask, Call
+from algorithm.conformance.judge import Judge, promise
+from algorithm.conformance.observation import told
+from algorithm.interface import Bind, GangInfo, MemberPlan, Phase, PodRefused, Preempt, Victim, Wait
+from algorithm.model import Pod
+from algorithm.reasons import Code, Reason
+
+
+class _OfAnswers(Judge):
+    """A judge of the answers to questions."""
+
+    def after(self, call: Call, answer: Any) -> None:
+        if isinstance(call, Ask):
+            self.judge(call, self.life.waiting[call.uid], answer)
+
+    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
+        raise NotImplementedError
+
+
+class WellFormed(_OfAnswers):
+    name = "answers-well-formed"
+
+    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
+        if isinstance(answer, Exception):
+            return
+        try:
+            flaw = _flaw(answer)
+        except Exception as error:
+            flaw = f"cannot be read: {error!r}"
+        promise(not flaw, f"schedule({pod.key}, {call.phase.value}) returned {_short(answer)}: {flaw}")
+        if isinstance(answer, Wait):
+            strange = sorted(answer.nodes.keys() - set(call.nodes))
+            promise(not strange, f"{pod.key} waits, with a reason for node {', '.join(strange)}, which was not offered")
+
+
+def _short(answer: Any) -> str:
+    try:
+        return told(answer)
+    except Exception:
+        return f"a {type(answer).__name__}"
+
+
+def _flaw(answer: Any) -> str:
+    match answer:
+        case Bind():
+            return _flaw_of_bind(answer.node, answer.annotations)
+        case Preempt():
+            return _flaw_of_preempt(answer.node, answer.victims, answer.gang_members) or _flaw_of_reason(answer.reason)
+        case Wait():
+            return _flaw_of_wait(answer.reason, answer.nodes)
+        case _:
+            return "expected Bind, Preempt or Wait"
+
+
+def _flaw_of_bind(node: Any, annotations: Any) -> str:
+    if not isinstance(node, str) or not node:
+        return f"its node is {node!r}, not the name of a node"
+    if not isinstance(annotations, tuple):
+        return f"its annotations are a {type(annotations).__name__}, not a tuple of pairs of texts"
+    good = all(isinstance(key, str) and isinstance(value, str) for key, value in annotations)
+    return "" if good else "its annotations are not pairs of texts"
+
+
+def _flaw_of_preempt(node: Any, victims: Any, members: Any) -> str:
+    if not isinstance(members, tuple) or not all(isinstance(each, MemberPlan) for each in members):
+        return "its gang_members are not a tuple of MemberPlan"
+    plans = [(node, victims), *((each.node, each.victims) for each in members)]
+    return next(filter(None, (_flaw_of_plan(*plan) for plan in plans)), "")
+
+
+def _flaw_of_wait(why: Any, nodes: Any) -> str:
+    if not isinstance(nodes, Mapping):
+        return f"its nodes are a {type(nodes).__name__}, not a mapping of names to reasons"
+    return next(filter(None, map(_flaw_of_reason, (why, *nodes.values()))), "")
+
+
+def _flaw_of_plan(node: Any, victims: Any) -> str:
+    if not isinstance(node, str):
+        return f"a node is {node!r}, not a name"
+    if not isinstance(victims, tuple):
+        return f"victims are a {type(victims).__name__}, not a tuple"
+    return "" if all(isinstance(each, Victim) for each in victims) else "a victim is no Victim"
+
+
+def _flaw_of_reason(why: Any) -> str:
+    if not isinstance(why, Reason):
+        return f"a reason is a {type(why).__name__}, not a Reason"
+    return "" if why.text else "a reason has no text"
+
+
+def plans_of(answer: Preempt) -> list[MemberPlan]:
+    """The plan of the pod and those of its gang."""
+    return [MemberPlan("", answer.node, answer.victims), *answer.gang_members]
+
+
+def victims_of(answer: Any) -> Iterator[Victim]:
+    """All victims that an answer names."""
+    if isinstance(answer, Preempt):
+        for plan in plans_of(answer):
+            yield from plan.victims
+
+
+class OnlyOffered(_OfAnswers):
+    name = "only-offered-nodes"
+
+    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
+        if isinstance(answer, Bind):
+            promise(answer.node in call.nodes, f"{pod.key} goes to node {answer.node}, which was not offered")
+        elif isinstance(answer, Preempt):
+            for plan in plans_of(answer):
+                offered = plan.node in ("", *call.nodes)
+                promise(offered, f"the plan of {pod.key} is for node {plan.node}, which was not offered")
+            for victim in victims_of(answer):
+                offered = victim.node in call.nodes
+                promise(offered, f"{pod.key} names victim {victim.uid} on {victim.node}, which was not offered")
+
+
+class LowerPriority(_OfAnswers):
+    name = "victims-run-with-lower-priority"
+
+    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
+        named = [victim.uid for victim in victims_of(answer)]
+        if not named:
+            return
+        own = self.life.algorithm.priority(pod)
+        for victim in victims_of(answer):
+            found = self.life.allocated.get(victim.uid)
+            promise(found is not None, f"{pod.key} names victim {victim.uid}, which is not allocated")
+            assert found is not None
+            there = found.node_name == victim.node
+            promise(there, f"victim {found.key} runs on {found.node_name}, not on {victim.node}")
+            theirs = self.life.algorithm.priority(found)
+            promise(theirs < own, f"victim {found.key} has priority {theirs}, {pod.key} has {own}")
+        own_victims = [victim.uid for victim in answer.victims]
+        promise(len(set(own_victims)) == len(own_victims), f"{pod.key} names a victim twice: {', '.join(own_victims)}")
+
+
+class PlansNameWaitingPods(_OfAnswers):
+    name = "plans-name-waiting-pods"
+
+    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
+        if not isinstance(answer, Preempt) or not answer.gang_members:
+            return
+        promise(call.phase is Phase.EVICTING, f"{pod.key} has gang_members in the phase {call.phase.value}")
+        named = [plan.uid for plan in answer.gang_members]
+        promise(len(set(named)) == len(named), f"the plan of {pod.key} names a pod of its gang twice")
+        for uid in named:
+            promise(uid != pod.uid, f"the plan of {pod.key} names {pod.key} among its gang_members")
+            promise(uid in self.life.waiting, f"the plan of {pod.key} names {uid}, which does not wait")
+
+
+class ProtectedSpared(_OfAnswers):
+    name = "protected-pods-spared"
+
+    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
+        if call.phase is Phase.EVICTING:
+            for victim in victims_of(answer):
+                promise(
+                    victim.uid not in self.life.protected,
+                    f"{pod.key} names victim {victim.uid}, which is protected",
+                )
+
+
+class LingeringSpared(_OfAnswers):
+    name = "lingering-pods-spared"
+
+    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
+        for victim in victims_of(answer):
+            promise(
+                victim.uid not in self.life.lingering,
+                f"{pod.key} names victim {victim.uid}, which lingers, in the phase {call.phase.value}",
+            )
+
+
+class OnlyRefusals(_OfAnswers):
+    name = "questions-raise-only-refusals"
+
+    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
+        if not isinstance(answer, Exception):
+            return
+        asked = f"schedule({pod.key}, {call.phase.value})"
+        promise(isinstance(answer, PodRefused), f"{asked} raised {answer!r}")
+        assert isinstance(answer, PodRefused)
+        flaw = _flaw_of_reason(answer.reason)
+        promise(not flaw, f"{asked} raised PodRefused, and {flaw}")
+
+
+class IncompleteGangsHaveNames(_OfAnswers):
+    name = "incomplete-gangs-have-names"
+
+    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
+        if not isinstance(answer, Wait) or answer.reason.code is not Code.GANG_INCOMPLETE:
+            return
+        gang = self.life.algorithm.gang(pod)
+        named = isinstance(gang, GangInfo) and bool(gang.name)
+        promise(named, f"{pod.key} waits with {answer.reason.code.value}, and gang({pod.key}) is {gang!r}")

@@ -1,0 +1,197 @@
+"""Judges of changes: that they are accepted, undone, recovered, and all or nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from algorithm.conformance.calls import Ask, Call, Faulty, FoundBound, Lapse, Submit
+from algorithm.conformance.guard import Guarded
+from algorithm.conformance.judge import Judge, promise
+from algorithm.conformance.observation import Observation, answers, difference, kinds, numbers, observe
+from algorithm.model import Pod
+
+
+class _Raises(Judge):
+    """Tells apart whether a change that raised was about a node that the algorithm does not know."""
+
+    unknown_node: bool
+
+    def before(self, call: Call) -> None:
+        uid = getattr(call, "uid", "") or getattr(getattr(call, "pod", None), "uid", "")
+        pod = self.life.allocated.get(uid) or (call.pod if isinstance(call, FoundBound) else None)
+        self._is_about_unknown = pod is not None and pod.node_name not in self.life.nodes
+        self._where = pod.node_name if pod is not None else ""
+
+    def raised(self, call: Call, error: Exception) -> None:
+        if isinstance(call, Faulty) or self._is_about_unknown is not self.unknown_node:
+            return
+        about = f" for a pod on node {self._where}, which it does not know" if self.unknown_node else ""
+        promise(False, f"{type(call).__name__} raised {error!r}{about}")
+
+
+class ChangesDoNotRaise(_Raises):
+    name = "changes-do-not-raise"
+    unknown_node = False
+
+
+class UnknownNodes(_Raises):
+    name = "unknown-nodes-accepted"
+    unknown_node = True
+
+
+class ExceptionChangesNothing(Judge):
+    """Compares with a twin that was not told of the change that raised."""
+
+    name = "exception-changes-nothing"
+    wants_faults = True
+
+    def raised(self, call: Call, error: Exception) -> None:
+        twin = observe(self.life, self.life.algorithm.twin())
+        changed = difference(twin, observe(self.life))
+        if changed and not difference(twin, observe(self.life, self.life.algorithm.twin())):
+            what = type(call.change).__name__ if isinstance(call, Faulty) else type(call).__name__
+            promise(False, f"{what} raised {type(error).__name__}, and left its state changed. {changed}")
+
+    def after(self, call: Call, answer: Any) -> None:
+        if not isinstance(call, Faulty) and self._was_faulty():
+            self._look(call)
+
+    def _was_faulty(self) -> bool:
+        return bool(self.life.calls) and isinstance(self.life.calls[-1], Faulty)
+
+    def _look(self, call: Call) -> None:
+        """After the change was reported once more, everything is as if it had never raised."""
+        twin = observe(self.life, self.life.algorithm.twin())
+        changed = difference(twin, observe(self.life))
+        if changed and not difference(twin, observe(self.life, self.life.algorithm.twin())):
+            promise(False, f"{type(call).__name__} raised, was reported again, and counted otherwise. {changed}")
+
+
+class EverythingGivenBack(Judge):
+    """Compares an algorithm whose pods are all gone with a new one that knows the same nodes."""
+
+    name = "everything-given-back"
+
+    def after(self, call: Call, answer: Any) -> None:
+        if self.life.waiting or self.life.allocated or not self.life.seen or isinstance(call, Ask | Submit):
+            return
+        used, fresh = self.life.algorithm.twin(), self._fresh()
+        pods = [self._probe(pod) for pod in list(self.life.seen.values())[:3]]
+        nodes = tuple(sorted(self.life.nodes))
+        seen: list[Observation] = []
+        for each in (used, fresh):
+            for pod in pods:
+                each.add_unallocated_pod(pod)
+            found = answers(each, {pod.uid: pod for pod in pods}, nodes)
+            seen.append(kinds(found) if self.life.history else found | {"metrics()": numbers(each)["metrics()"]})
+        differs = difference(seen[1], seen[0])
+        promise(not differs, f"all pods are gone, and it is not as without them. {differs}")
+        self._is_forgotten()
+
+    def _fresh(self) -> Guarded:
+        fresh = Guarded(self.life.create, self.life.guard)
+        for name in sorted(self.life.nodes):
+            fresh.add_node(self.life.nodes[name])
+        if self.life.protected:
+            fresh.set_protected_pods(self.life.protected)
+        if self.life.lingering:
+            fresh.set_lingering_pods(self.life.lingering)
+        return fresh
+
+    def _probe(self, pod: Pod) -> Pod:
+        return self.life.kept(msgspec.structs.replace(pod, uid=f"{pod.uid}-again", node_name=""))
+
+    def _is_forgotten(self) -> None:
+        shown = str(numbers(self.life.algorithm)["inspect()"])
+        named = sorted(uid for uid, pod in self.life.seen.items() if uid in shown or str(pod.key) in shown)
+        promise(not named, f"all pods are gone, and inspect() still names {', '.join(named)}")
+
+
+class RecoveryInAnyOrder(Judge):
+    name = "recovery-in-any-order"
+    every = 7
+
+    def after(self, call: Call, answer: Any) -> None:
+        if self.is_due() and not isinstance(call, Ask):
+            self._compare()
+
+    def end(self) -> None:
+        self._compare()
+
+    def _compare(self) -> None:
+        nodes = tuple(sorted(self.life.nodes))
+        first: Observation | None = None
+        for seed in range(4):
+            fresh = self.life.restarted(seed)
+            seen = answers(fresh, self.life.waiting, nodes) | {"metrics()": numbers(fresh)["metrics()"]}
+            differs = difference(first, seen) if first is not None else ""
+            promise(not differs, f"after restarts in two orders it decides differently. {differs}")
+            first = first or seen
+
+
+class RecoveryKeepsDecisions(Judge):
+    """Compares an algorithm with a new one that was told what there is. Preemptions and lapsed places are not told."""
+
+    name = "recovery-keeps-decisions"
+    every = 7
+
+    def after(self, call: Call, answer: Any) -> None:
+        if self.is_due() and not isinstance(call, Ask):
+            self._compare()
+
+    def end(self) -> None:
+        self._compare()
+
+    def _compare(self) -> None:
+        if self.life.preempting or self.life.lapsed:
+            return
+        nodes = tuple(sorted(self.life.nodes))
+        was = answers(self.life.algorithm, self.life.waiting, nodes)
+        now = answers(self.life.restarted(), self.life.waiting, nodes)
+        differs = difference(kinds(was), kinds(now)) if self.life.history else difference(was, now)
+        promise(not differs, f"after a restart it decides differently. {differs}")
+
+
+class InstancesIndependent(Judge):
+    name = "instances-independent"
+    every = 8
+
+    def after(self, call: Call, answer: Any) -> None:
+        if self.is_due():
+            self._compare()
+
+    def end(self) -> None:
+        self._compare()
+
+    def _compare(self) -> None:
+        before = observe(self.life)
+        if difference(before, observe(self.life)):
+            return
+        other = self.life.algorithm.twin()
+        for pod in list(self.life.allocated.values()):
+            other.delete_allocated_pod(pod)
+        changed = difference(before, observe(self.life))
+        promise(not changed, f"another instance was told of changes, and this one noticed. {changed}")
+
+
+class ReservedPodsWait(Judge):
+    name = "reserved-pods-wait"
+
+    def after(self, call: Call, answer: Any) -> None:
+        reserved = self.life.algorithm.reserved_pods()
+        promise(isinstance(reserved, frozenset), f"reserved_pods() is a {type(reserved).__name__}, not a frozenset")
+        strange = sorted(map(str, reserved - self.life.waiting.keys()))
+        promise(not strange, f"reserved_pods() names {', '.join(strange)}, which does not wait")
+        again = self.life.algorithm.reserved_pods()
+        promise(again is reserved, "reserved_pods() returns another object although nothing has changed")
+
+
+class LapsedNotReserved(Judge):
+    name = "lapsed-pods-not-reserved"
+
+    def after(self, call: Call, answer: Any) -> None:
+        if isinstance(call, Lapse):
+            both = sorted(self.life.algorithm.reserved_pods() & self.life.lapsed)
+            promise(not both, f"the places of {', '.join(both)} have lapsed, and reserved_pods() names them")

@@ -1,0 +1,89 @@
+"""Judges of what a call does beside its work. `algorithm.conformance.habits` notices it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from algorithm.conformance import habits
+from algorithm.conformance.calls import Call
+from algorithm.conformance.judge import Judge, promise
+from algorithm.conformance.observation import look_around
+
+#: How often a judge of habits asks people's questions; among other judges, these ask enough.
+_LOOKS_ALONE, _NEVER = 1, 1 << 30
+
+
+class _OfHabits(Judge):
+    """What was noticed since the last look; the life's guard collects it for all judges."""
+
+    def __init__(self, life: Any) -> None:
+        super().__init__(life)
+        habits.install()
+        self.every: int = _LOOKS_ALONE if life.thorough else _NEVER
+        self._read = len(life.guard.habits)
+
+    def after(self, call: Call, answer: Any) -> None:
+        if self.is_due():
+            look_around(self.life)
+        self._look(call)
+
+    def raised(self, call: Call, error: Exception) -> None:
+        self._look(call)
+
+    def end(self) -> None:
+        look_around(self.life)
+        self._look(None)
+
+    def cut(self, method: str) -> None:
+        self._look(None)
+
+    def _look(self, call: Call | None) -> None:
+        noticed = self.life.guard.habits
+        while self._read < len(noticed):
+            each = noticed[self._read]
+            self._read += 1
+            during = f"in {type(call).__name__} or a question after it" if call is not None else "at the end"
+            promise(each.check != self.name, f"{each.what} {during}")
+
+
+class PrintsNothing(_OfHabits):
+    name = "prints-nothing"
+
+
+class OpensNoFiles(_OfHabits):
+    name = "opens-no-files"
+
+
+class OpensNoSockets(_OfHabits):
+    name = "opens-no-sockets"
+
+
+class StartsNoThreads(_OfHabits):
+    name = "starts-no-threads"
+
+
+class ReadsNoEnvironment(_OfHabits):
+    name = "reads-no-environment"
+
+
+class ReadsNoClock(_OfHabits):
+    name = "reads-no-clock"
+
+
+class UsesNoRandomNumbers(_OfHabits):
+    name = "uses-no-random-numbers"
+
+
+class CallsReturn(Judge):
+    name = "calls-return"
+    every = 4
+
+    def after(self, call: Call, answer: Any) -> None:
+        if self.is_due():
+            look_around(self.life)
+
+    def end(self) -> None:
+        look_around(self.life)
+
+    def cut(self, method: str) -> None:
+        promise(False, f"{method} did not return within {self.life.guard.limit:g} seconds")

@@ -1,0 +1,264 @@
+"""A Hypothesis state machine that lives the lives of clusters: it draws calls, and judges watch what comes of them.
+
+It only draws. What it draws are plain calls (`life.calls`), so a failure is made shorter, printed and replayed without
+Hypothesis (`shrink.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from hypothesis import HealthCheck, Verbosity, seed, settings
+from hypothesis import Phase as HypothesisPhase
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from algorithm.conformance.calls import (
+    AddNode,
+    Allocate,
+    Ask,
+    Call,
+    Delete,
+    DeleteNode,
+    Expire,
+    Faulty,
+    FoundBound,
+    Lapse,
+    Linger,
+    Protect,
+    Replace,
+    Restart,
+    SetTime,
+    StartPreempting,
+    StopPreempting,
+    Submit,
+    Update,
+    UpdateNode,
+    UseFork,
+)
+from algorithm.conformance.life import Life
+from algorithm.conformance.poison import OF_NODES, OF_PODS
+from algorithm.conformance.world import World
+from algorithm.interface import Phase, Preempt
+from algorithm.model import Pod
+
+_picks = st.integers(0, 1 << 16)
+#: Pods that may exist at the same time: each question is asked about some of them.
+_MOST_WAITING = 6
+_MOST_ALLOCATED = 12
+_UNKNOWN_NODE = "never-seen"
+
+
+class Enough(Exception):  # noqa: N818 - the time is over
+    """No more lives: raised by `begin` to end the run."""
+
+
+def live(
+    world: World, begin: Callable[[], Life], finish: Callable[[Life], None], *, lives: int, steps: int, at: int = 0
+) -> None:
+    """Live some lives of so many steps. `begin` makes each of them; `finish` gets it at its end."""
+    machine = _machine(world, begin, finish)
+    chosen = settings(
+        max_examples=lives,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        phases=(HypothesisPhase.generate,),
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+        print_blob=False,
+    )
+    try:
+        run_state_machine_as_test(seed(at)(machine), settings=chosen)
+    except Enough:
+        return
+
+
+def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], None]) -> type[RuleBasedStateMachine]:
+    """The class of machines for one world."""
+
+    class Cluster(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.life = begin()
+            self.made = 0
+
+        def do(self, *calls: Call) -> None:
+            for call in calls:
+                self.life.perform(call)
+
+        def pick(self, records: Any, pick: int) -> Any:
+            """One of them; which one does not depend on the order in which they came."""
+            names = sorted(records)
+            return names[pick % len(names)] if names else None
+
+        def offer(self, pick: int) -> tuple[str, ...]:
+            """Every node, or all but some; now and then one that the algorithm was never told of."""
+            names = sorted(self.life.nodes)
+            if pick % 4 == 0:
+                names = [name for at, name in enumerate(names) if not pick >> 4 & 1 << at] or names
+            if pick % 8 == 1:
+                names.append(_UNKNOWN_NODE)
+            return tuple(names[pick % len(names) :] + names[: pick % len(names)]) if names else ()
+
+        @initialize(data=st.data(), nodes=st.integers(1, len(world.node_names)))
+        def nodes_are_there(self, data: st.DataObject, nodes: int) -> None:
+            for name in world.node_names[:nodes]:
+                self.do(AddNode(data.draw(world.nodes(name))))
+
+        # -- nodes --------------------------------------------------------------------------------------------
+
+        @rule(data=st.data(), name=st.sampled_from(world.node_names), fault=st.integers(0, 12))
+        def node_appears_or_changes(self, data: st.DataObject, name: str, fault: int) -> None:
+            record = data.draw(world.nodes(name))
+            known = name in self.life.nodes
+            change = (
+                UpdateNode(msgspec.structs.replace(record, uid=self.life.nodes[name].uid)) if known else AddNode(record)
+            )
+            self.do(self.faulty(change, OF_NODES, fault))
+
+        @precondition(lambda self: len(self.life.nodes) > 1)
+        @rule(pick=_picks)
+        def node_goes(self, pick: int) -> None:
+            self.do(DeleteNode(self.pick(self.life.nodes, pick)))
+
+        def faulty(self, change: Any, fields: tuple[str, ...], fault: int) -> Any:
+            """One in three changes is made to raise."""
+            return Faulty(change, fields[fault % len(fields)], fault // 4 + 1) if 0 < fault < 5 else change
+
+        # -- pods ---------------------------------------------------------------------------------------------
+
+        def new_pods(self, data: st.DataObject) -> tuple[Pod, ...]:
+            self.made += 1
+            return data.draw(world.pods(self.made))
+
+        @precondition(lambda self: len(self.life.waiting) < _MOST_WAITING)
+        @rule(data=st.data(), fault=st.integers(0, 12))
+        def pods_come(self, data: st.DataObject, fault: int) -> None:
+            self.do(self.faulty(Submit(self.new_pods(data)), OF_PODS, fault))
+
+        @precondition(lambda self: len(self.life.waiting) < _MOST_WAITING)
+        @rule(data=st.data(), pick=_picks)
+        def pods_come_and_are_placed(self, data: st.DataObject, pick: int) -> None:
+            pods = self.new_pods(data)
+            self.do(Submit(pods))
+            for pod in pods:
+                self.do(Ask(pod.uid, self.offer(pick), Phase.FILTERING), Allocate(pod.uid))
+
+        @precondition(lambda self: len(self.life.allocated) < _MOST_ALLOCATED)
+        @rule(
+            data=st.data(),
+            name=st.sampled_from([*world.node_names, _UNKNOWN_NODE]),
+            fault=st.integers(0, 12),
+            stranger=st.booleans(),
+        )
+        def pods_are_found_bound(self, data: st.DataObject, name: str, fault: int, stranger: bool) -> None:
+            for pod in self.new_pods(data):
+                other = {"scheduler_name": "other-scheduler", "annotations": (), "group": ""} if stranger else {}
+                bound = msgspec.structs.replace(pod, node_name=name, phase="Running", **other)
+                self.do(self.faulty(FoundBound(bound), OF_PODS, fault))
+
+        @precondition(lambda self: self.life.waiting)
+        @rule(pick=_picks)
+        def waiting_pod_goes(self, pick: int) -> None:
+            self.do(Delete(self.pick(self.life.waiting, pick)))
+
+        @precondition(lambda self: self.life.allocated)
+        @rule(pick=_picks)
+        def allocated_pod_goes(self, pick: int) -> None:
+            self.do(Delete(self.pick(self.life.allocated, pick)))
+
+        @precondition(lambda self: self.life.proposed)
+        @rule(pick=_picks)
+        def proposal_expires(self, pick: int) -> None:
+            self.do(Expire(self.pick(self.life.proposed, pick)))
+
+        @precondition(lambda self: self.life.allocated)
+        @rule(data=st.data(), pick=_picks, fault=st.integers(0, 12))
+        def allocated_pod_changes(self, data: st.DataObject, pick: int, fault: int) -> None:
+            """Its labels, and its resources (resized in place)."""
+            known = self.life.allocated[self.pick(self.life.allocated, pick)]
+            like = data.draw(world.pods(0))[0]
+            new = msgspec.structs.replace(known, labels=like.labels, requests=like.requests, limits=like.limits)
+            self.do(self.faulty(Update(new), OF_PODS, fault))
+
+        @precondition(lambda self: self.life.waiting)
+        @rule(data=st.data(), pick=_picks)
+        def waiting_pod_changes(self, data: st.DataObject, pick: int) -> None:
+            known = self.life.waiting[self.pick(self.life.waiting, pick)]
+            like = data.draw(world.pods(0))[0]
+            self.do(Replace(msgspec.structs.replace(known, labels=like.labels, requests=like.requests)))
+
+        # -- decisions ----------------------------------------------------------------------------------------
+
+        @precondition(lambda self: self.life.waiting and self.life.nodes)
+        @rule(pick=_picks, offer=_picks, accept=st.sampled_from([True, True, True, False]))
+        def pod_is_filtered(self, pick: int, offer: int, accept: bool) -> None:
+            uid = self.pick(self.life.waiting, pick)
+            self.do(Ask(uid, self.offer(offer), Phase.FILTERING), *([Allocate(uid)] if accept else []))
+
+        @precondition(lambda self: self.life.waiting and self.life.nodes)
+        @rule()
+        def all_pods_are_filtered(self) -> None:
+            nodes = tuple(sorted(self.life.nodes))
+            for uid in sorted(self.life.waiting):
+                self.do(Ask(uid, nodes, Phase.FILTERING), Allocate(uid))
+
+        @precondition(lambda self: self.life.waiting and self.life.nodes)
+        @rule(
+            pick=_picks,
+            offer=_picks,
+            phase=st.sampled_from([Phase.PREEMPTING, Phase.EVICTING]),
+            then=st.sampled_from(["", "waits", "victims go"]),
+        )
+        def pod_preempts(self, pick: int, offer: int, phase: Phase, then: str) -> None:
+            uid = self.pick(self.life.waiting, pick)
+            self.do(Ask(uid, self.offer(offer), phase))
+            answer = self.life.answers.get(uid)
+            if then and isinstance(answer, Preempt):
+                self.do(StartPreempting(uid))
+                if then == "victims go":
+                    self.victims_go(uid)
+
+        def victims_go(self, uid: str) -> None:
+            self.do(*(Delete(victim.uid) for victim in self.life.preempting.get(uid, ())))
+            if self.life.nodes:
+                self.do(Ask(uid, tuple(sorted(self.life.nodes)), Phase.FILTERING), Allocate(uid))
+
+        @precondition(lambda self: self.life.preempting)
+        @rule(pick=_picks, goes_on=st.booleans())
+        def preemption_goes_on_or_ends(self, pick: int, goes_on: bool) -> None:
+            uid = self.pick(self.life.preempting, pick)
+            self.victims_go(uid) if goes_on else self.do(StopPreempting(uid))
+
+        @precondition(lambda self: self.life.allocated)
+        @rule(pick=_picks, lingers=st.booleans())
+        def pods_cannot_be_evicted(self, pick: int, lingers: bool) -> None:
+            uids = tuple(uid for at, uid in enumerate(sorted(self.life.allocated)) if pick >> at % 16 & 1)
+            self.do(Linger(uids) if lingers else Protect(uids))
+
+        @rule(what=st.sampled_from(["time", "time", "lapse", "lapse", "restart", "fork"]), pick=_picks)
+        def something_rare_happens(self, what: str, pick: int) -> None:
+            """Time passes, reserved places lapse, the server is restarted, or a copy takes over."""
+            match what:
+                case "time":
+                    self.do(SetTime((self.life.now or 1.7e9) + pick + 1))
+                case "lapse":
+                    reserved = tuple(sorted(self.life.reserved())) if pick % 3 else ()
+                    self.do(*([Lapse(reserved)] if reserved or self.life.lapsed else []))
+                case "restart":
+                    self.do(Restart(pick))
+                case _:
+                    self.do(UseFork())
+
+        def teardown(self) -> None:
+            """All pods go, in an order that their names decide."""
+            self.do(Protect(()), Linger(()))
+            self.life.end()
+            for uid in sorted({**self.life.waiting, **self.life.allocated}, key=lambda uid: uid[::-1]):
+                self.do(Delete(uid))
+            finish(self.life)
+
+    return Cluster

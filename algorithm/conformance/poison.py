@@ -1,0 +1,70 @@
+"""Records that raise while they are read: how an algorithm fails in the middle of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from algorithm.conformance.calls import AddNode, FoundBound, Submit, Update, UpdateNode
+
+#: The fields that can raise, of nodes and of pods.
+OF_NODES = ("allocatable", "labels", "annotations", "taints")
+OF_PODS = ("requests", "annotations", "labels", "limits")
+
+
+class InjectedFault(Exception):  # noqa: N818 - it is injected by the kit
+    """The record was read once too often. An algorithm that lets it through must have changed nothing."""
+
+
+class _Switch:
+    """Counts how often it may still be read; it does nothing once it is off."""
+
+    def __init__(self, after: int) -> None:
+        self.left: int | None = after
+
+    def read(self) -> None:
+        if self.left is None:
+            return
+        self.left -= 1
+        if self.left <= 0:
+            raise InjectedFault("a record raised while it was read")
+
+
+class _Raising(tuple[Any, ...]):
+    """A tuple that raises when it is iterated over."""
+
+    switch: _Switch
+
+    def __iter__(self) -> Iterator[Any]:
+        self.switch.read()
+        return super().__iter__()
+
+
+@contextmanager
+def poisoned(change: Any, field: str, after: int) -> Iterator[Any]:
+    """The change with a record of which `field` raises when it is read for the time `after`, but only meanwhile."""
+    switch = _Switch(max(1, after))
+    try:
+        yield _with(change, field, switch)
+    finally:
+        switch.left = None
+
+
+def _with(change: Any, field: str, switch: _Switch) -> Any:
+    match change:
+        case AddNode(node=record) | UpdateNode(node=record):
+            return type(change)(_raising(record, field, switch))
+        case FoundBound(pod=record) | Update(pod=record):
+            return type(change)(_raising(record, field, switch))
+        case Submit(pods=(record, *_)):
+            return Submit((_raising(record, field, switch),))
+    raise TypeError(f"{type(change).__name__} cannot be faulty")
+
+
+def _raising(record: Any, field: str, switch: _Switch) -> Any:
+    raising = _Raising(getattr(record, field))
+    raising.switch = switch
+    return msgspec.structs.replace(record, **{field: raising})

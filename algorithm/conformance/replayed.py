@@ -1,0 +1,137 @@
+"""The life of a cluster for a test that was printed for a failure: each call is a method, and one judge watches.
+
+life = life_of("my_package:PLUGIN", {"slots": 2}, check="only-offered-nodes")
+life.add_node(Node(name="n1"))
+life.submit(Pod(namespace="ns", name="p", uid="u"))
+life.ask("u", ["n1"])
+life.end()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from algorithm.conformance.calls import (
+    AddNode,
+    Allocate,
+    Ask,
+    Call,
+    Delete,
+    DeleteNode,
+    Expire,
+    Faulty,
+    FoundBound,
+    Lapse,
+    Linger,
+    Protect,
+    Replace,
+    Restart,
+    SetTime,
+    StartPreempting,
+    StopPreempting,
+    Submit,
+    Update,
+    UpdateNode,
+    UseFork,
+)
+from algorithm.conformance.guard import Guard
+from algorithm.conformance.judges import JUDGES
+from algorithm.conformance.life import Life
+from algorithm.conformance.reference import plugin_of, settings_of, worlds_of
+from algorithm.conformance.suspects import suspects
+from algorithm.interface import Phase
+from algorithm.model import Node, Pod
+from algorithm.registry import reads_of
+
+
+class ReplayedLife(Life):
+    """`Life` with a method for each call."""
+
+    def add_node(self, node: Node) -> None:
+        self.perform(AddNode(node))
+
+    def update_node(self, node: Node) -> None:
+        self.perform(UpdateNode(node))
+
+    def delete_node(self, name: str) -> None:
+        self.perform(DeleteNode(name))
+
+    def submit(self, *pods: Pod) -> None:
+        self.perform(Submit(pods))
+
+    def found_bound(self, pod: Pod) -> None:
+        self.perform(FoundBound(pod))
+
+    def ask(self, uid: str, nodes: Iterable[str], phase: Phase = Phase.FILTERING) -> Any:
+        """The answer; None if it raised."""
+        self.perform(Ask(uid, tuple(nodes), phase))
+        return self.answers.get(uid)
+
+    def allocate(self, uid: str) -> None:
+        self.perform(Allocate(uid))
+
+    def start_preempting(self, uid: str) -> None:
+        self.perform(StartPreempting(uid))
+
+    def stop_preempting(self, uid: str) -> None:
+        self.perform(StopPreempting(uid))
+
+    def expire(self, uid: str) -> None:
+        self.perform(Expire(uid))
+
+    def update(self, pod: Pod) -> None:
+        self.perform(Update(pod))
+
+    def replace(self, pod: Pod) -> None:
+        self.perform(Replace(pod))
+
+    def delete(self, uid: str) -> None:
+        self.perform(Delete(uid))
+
+    def protect(self, *uids: str) -> None:
+        self.perform(Protect(uids))
+
+    def linger(self, *uids: str) -> None:
+        self.perform(Linger(uids))
+
+    def lapse(self, *uids: str) -> None:
+        self.perform(Lapse(uids))
+
+    def set_time(self, now: float) -> None:
+        self.perform(SetTime(now))
+
+    def restart(self, seed: int = 0) -> None:
+        self.perform(Restart(seed))
+
+    def use_fork(self) -> None:
+        self.perform(UseFork())
+
+    def faulty(self, change: Any, field: str, after: int = 1) -> None:
+        self.perform(Faulty(change, field, after))
+
+
+def life_of(
+    reference: str, settings: Mapping[str, Any] | None = None, *, check: str, world: str = "", limit: float = 10.0
+) -> ReplayedLife:
+    """A new life of this plug-in, watched for one check. Raises UnusableError; calls raise ContractBroken."""
+    plugin = plugin_of(reference)
+    worlds = worlds_of(plugin, world)
+    checked = settings_of(plugin, worlds.settings if settings is None else settings)
+    made = worlds.make(checked)
+    return ReplayedLife(
+        lambda: plugin.create(checked),
+        judges=[JUDGES[check]],
+        reads=reads_of(plugin),
+        guard=Guard(limit),
+        history=made.history,
+        pages=made.pages,
+        suspects=suspects(plugin),
+    )
+
+
+def carry_out(life: Life, calls: Iterable[Call]) -> None:
+    """Carry out the calls that are possible, to the end."""
+    for call in calls:
+        life.perform(call)
+    life.end()

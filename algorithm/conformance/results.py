@@ -1,0 +1,75 @@
+"""What came of each check, as plain data: what the process that tried an algorithm tells the one that reports."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from algorithm.conformance.calls import Call
+
+#: `excused`: an opted-out check fails, as expected. `unexpected`: an opted-out check passes. `not-run`: it could not be
+#: tried, because the process ended before.
+Status = Literal["passed", "warned", "failed", "not-applicable", "excused", "unexpected", "not-run"]
+
+#: Those after which the algorithm does not conform.
+BAD: frozenset[str] = frozenset({"failed", "unexpected", "not-run"})
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of one check. `calls` is the shortest program that was found and that fails."""
+
+    check: str
+    status: Status
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    #: How often the check was tried: lives of clusters.
+    lives: int = 0
+    seconds: float = 0.0
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be tried, and how long."""
+
+    #: `package.module:PLUGIN`, `file.py:PLUGIN`, or the name of an installed algorithm.
+    plugin: str
+    #: None: those of the world.
+    settings: dict[str, object] | None = None
+    #: The text of a settings file, in place of `settings`: read by the plug-in's `parse`, or as YAML.
+    settings_text: str | None = None
+    world: str = ""
+    #: Names of checks; empty: all.
+    only: tuple[str, ...] = ()
+    #: Optional methods that the algorithm has, as its author says; None: the author does not say.
+    abilities: tuple[str, ...] | None = None
+    #: Lives of clusters, the most steps of one, and the most seconds for all of them.
+    lives: int = 100
+    steps: int = 40
+    seconds: float = 60.0
+    seed: int = 0
+    #: The most seconds of one call.
+    limit: float = 10.0
+    #: Times what `packing` takes: more is a warning, or a failure.
+    warn_ratio: float = 50.0
+    fail_ratio: float = 500.0
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All results of one algorithm, in the order of the catalogue."""
+
+    plugin: str
+    contract: int
+    results: tuple[Result, ...] = ()
+    #: Why nothing could be tried; "" if it could.
+    unusable: str = ""
+    #: The optional methods that the algorithm has.
+    abilities: tuple[str, ...] = ()
+    lives: int = 0
+    seconds: float = 0.0
+    #: What the algorithm was tried with.
+    settings: dict[str, object] = {}
+    world: str = ""
+
+    @property
+    def conforms(self) -> bool:
+        return not self.unusable and not any(result.status in BAD for result in self.results)

@@ -1,0 +1,207 @@
+"""Has an algorithm tried in another process, and says what came of it, also if that process hangs or ends.
+
+session (here) --- request ---> child.py (another process): imports the plug-in, lives, judges
+    ^                               |
+    +--- results, one a line -------+     and the present life's calls in a file, for when it is killed
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from algorithm.conformance.calls import Call, decode_lines
+from algorithm.conformance.catalogue import CHECKS, chosen
+from algorithm.conformance.results import Report, Request, Result
+from algorithm.registry import API_VERSION
+
+#: Seconds beyond the time limit of a call after which the process is taken for one that cannot be interrupted.
+_PATIENCE = 15.0
+#: Seconds for the import of the plug-in and of the kit.
+_START = 60.0
+#: Characters of the other process's output that are shown.
+_MOST_OUTPUT = 2000
+_ORDER = {check.name: number for number, check in enumerate(CHECKS)}
+
+
+class _Message(msgspec.Struct):
+    result: Result | None = None
+    stage: str = ""
+    unusable: str = ""
+    abilities: tuple[str, ...] | None = None
+    settings: dict[str, object] | None = None
+    world: str = ""
+    done: bool = False
+
+
+def run(request: Request) -> Report:
+    """Try the algorithm. Raises UnknownCheckError for a name in `only` that no check has."""
+    names = [check.name for check in chosen(request.only)]
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="waggle-conformance-") as folder:
+        child = _Child(request, Path(folder))
+        try:
+            messages = list(child.messages())
+        finally:
+            child.end()
+        return _report(request, names, messages, child, time.monotonic() - begun)
+
+
+def _report(request: Request, names: list[str], messages: list[_Message], child: _Child, seconds: float) -> Report:
+    results = {message.result.check: message.result for message in messages if message.result is not None}
+    stage = next((message.stage for message in reversed(messages) if message.stage), "it was started")
+    unusable = next((message.unusable for message in messages if message.unusable), "")
+    is_done = any(message.done for message in messages)
+    if not is_done and not unusable and stage in ("it was started", "it was imported", "it was created"):
+        unusable = f"{child.ended()} while {stage}{child.output()}"
+    if not is_done and not unusable:
+        results |= _cut_off(names, results, stage, child)
+    if is_done and "process-survives" in names:
+        results["process-survives"] = Result(check="process-survives", status="passed")
+    abilities = next((message.abilities for message in messages if message.abilities is not None), ())
+    first = next((message for message in messages if message.settings is not None), _Message())
+    return Report(
+        plugin=request.plugin,
+        contract=API_VERSION,
+        results=tuple(sorted(results.values(), key=lambda result: _ORDER[result.check])),
+        unusable=unusable,
+        abilities=abilities,
+        lives=max((result.lives for result in results.values()), default=0),
+        seconds=seconds,
+        settings=first.settings or {},
+        world=first.world,
+    )
+
+
+def _cut_off(names: list[str], results: dict[str, Result], stage: str, child: _Child) -> dict[str, Result]:
+    """What is known after the process has ended, or was ended, before it was done."""
+    culprit = "calls-return" if child.was_killed else "process-survives"
+    calls = tuple(child.calls())
+    during = f" in {type(calls[-1]).__name__}" if calls else ""
+    text = f"{child.ended()}{during} while {stage}{child.output()}"
+    found = {culprit: Result(check=culprit, status="failed", text=text, calls=calls)}
+    for name in names:
+        if name not in results and name != culprit:
+            found[name] = Result(check=name, status="not-run", text=f"the process ended before: see {culprit}")
+    return found
+
+
+class _Child:
+    """The other process."""
+
+    def __init__(self, request: Request, folder: Path) -> None:
+        self._request = request
+        self._counter, self._calls, self._output = folder / "counter", folder / "calls", folder / "output"
+        self._counter.write_bytes(bytes(8))
+        self._calls.touch()
+        self.was_killed = False
+        self._status: int | None = None
+        self._read, write = os.pipe()
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own module, in our own interpreter
+                [sys.executable, "-m", "algorithm.conformance.child", str(write), str(self._counter), str(self._calls)],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(write,),
+                env=_environment(),
+                start_new_session=True,
+            )
+        os.close(write)
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(msgspec.json.encode(request))
+            self._process.stdin.close()
+
+    def messages(self) -> Iterator[_Message]:
+        """What the process says, until it ends or is ended because nothing has moved for too long."""
+        with os.fdopen(self._read, "rb", buffering=0) as pipe, selectors.DefaultSelector() as waiting:
+            waiting.register(pipe, selectors.EVENT_READ)
+            rest, moved, count = b"", time.monotonic(), -1
+            limit = _START
+            while True:
+                if waiting.select(0.5):
+                    piece = pipe.read(1 << 16)
+                    if not piece:
+                        return
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        yield msgspec.json.decode(line, type=_Message)
+                    moved, limit = time.monotonic(), max(_START, self._request.limit + _PATIENCE)
+                now = int.from_bytes(self._counter.read_bytes()[:8], "little")
+                if now != count:
+                    count, moved = now, time.monotonic()
+                if time.monotonic() - moved > (limit if not count else self._request.limit + _PATIENCE):
+                    self._kill()
+                    return
+
+    def _kill(self) -> None:
+        self.was_killed = True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """End the process and what it has started, and wait for it."""
+        try:
+            self._status = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            self._status = self._process.wait()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def ended(self) -> str:
+        """How the process ended, in words."""
+        if self.was_killed:
+            return f"no call returned for {self._request.limit + _PATIENCE:g} seconds, and the process was killed"
+        if self._status is not None and self._status < 0:
+            return f"the process was ended by {signal.Signals(-self._status).name}"
+        return f"the process ended by itself, with status {self._status}"
+
+    def calls(self) -> list[Call]:
+        """The calls of the life that was lived last."""
+        return decode_lines(self._calls.read_bytes())
+
+    def output(self) -> str:
+        """The end of what it wrote, in brackets; "" if it wrote nothing."""
+        text = self._output.read_bytes().decode(errors="replace").strip()
+        return f" (its output ends with: {text[-_MOST_OUTPUT:]})" if text else ""
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with our path, so that everything that can be imported here can be imported there."""
+    path = os.pathsep.join(str(Path(each or ".").resolve()) for each in sys.path)
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def opted_out(report: Report, skip: dict[str, str]) -> Report:
+    """The report with these checks opted out, each with its reason: a failure is excused, a pass is not expected."""
+
+    def one(result: Result) -> Result:
+        why = skip.get(result.check)
+        if why is None:
+            return result
+        if result.status == "failed":
+            return msgspec.structs.replace(result, status="excused", text=f"{why} ({result.text})")
+        if result.status in ("passed", "warned", "not-applicable"):
+            text = f"opted out ({why}), but it {'passes' if result.status != 'not-applicable' else 'does not apply'}"
+            return msgspec.structs.replace(result, status="unexpected", text=text)
+        return result
+
+    return msgspec.structs.replace(report, results=tuple(map(one, report.results)))
+
+
+def request_of(**fields: Any) -> Request:
+    """A request from fields of any type that JSON has. Raises msgspec.ValidationError."""
+    return msgspec.convert(fields, type=Request, strict=False)

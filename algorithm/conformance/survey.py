@@ -1,0 +1,170 @@
+"""Tries an algorithm in this process: lives of clusters, watched by all judges, and what fails is made shorter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from algorithm.conformance.calls import Call
+from algorithm.conformance.catalogue import BY_NAME
+from algorithm.conformance.guard import Guard
+from algorithm.conformance.harness import ContractBroken
+from algorithm.conformance.judges import JUDGES
+from algorithm.conformance.life import Life
+from algorithm.conformance.machine import Enough, live
+from algorithm.conformance.reference import plugin_of, read_settings, settings_of, worlds_of
+from algorithm.conformance.replayed import carry_out
+from algorithm.conformance.results import Request, Result
+from algorithm.conformance.shrink import shortened
+from algorithm.conformance.suspects import suspects
+from algorithm.conformance.world import World, Worlds
+from algorithm.interface import SchedulerAlgorithm
+from algorithm.registry import Plugin, reads_of
+
+#: The share of the time that is for lives; the rest is for the other checks, and for making programs shorter.
+_FOR_LIVES = 0.6
+#: Tries for a program that is made shorter, and seconds for each.
+_MOST_TRIES = 400
+_SECONDS_TO_SHORTEN = 6.0
+#: Programs that are kept, for processes with other hash seeds.
+_KEPT_PROGRAMS = 12
+
+
+@dataclass
+class Trial:
+    """A plug-in that is tried, with everything that a life needs."""
+
+    request: Request
+    plugin: Plugin[Any]
+    settings: Any
+    world: World
+    guard: Guard
+    #: The settings as they were given, not checked.
+    given: Mapping[str, Any]
+    on_call: Callable[[Call | None], None] | None = None
+    programs: list[list[Call]] = field(default_factory=list)
+
+    def create(self) -> SchedulerAlgorithm:
+        return self.plugin.create(self.settings)
+
+    def life(
+        self, names: Iterable[str], *, report: Callable[[str, ContractBroken], None] | None, thorough: bool
+    ) -> Life:
+        """A new life that judges of these names watch."""
+        return Life(
+            self.create,
+            judges=[JUDGES[name] for name in names],
+            report=report,
+            reads=reads_of(self.plugin),
+            guard=self.guard,
+            history=self.world.history,
+            pages=self.world.pages,
+            suspects=suspects(self.plugin),
+            thorough=thorough,
+            on_call=self.on_call,
+        )
+
+
+def trial_of(request: Request, guard: Guard, on_call: Callable[[Call | None], None] | None = None) -> Trial:
+    """Import the plug-in, check its settings, and make its world. Raises UnusableError."""
+    plugin = plugin_of(request.plugin)
+    worlds = worlds_of(plugin, request.world)
+    given = given_settings(plugin, worlds, request)
+    settings = settings_of(plugin, given)
+    return Trial(request, plugin, settings, worlds.make(settings), guard, given, on_call)
+
+
+def given_settings(plugin: Plugin[Any], worlds: Worlds, request: Request) -> Mapping[str, Any]:
+    """The settings of the request, or those of the world. Raises UnusableError."""
+    if request.settings_text is not None:
+        return read_settings(plugin, request.settings_text)
+    return worlds.settings if request.settings is None else request.settings
+
+
+def abilities_of(plugin: Plugin[Any], algorithm: SchedulerAlgorithm) -> tuple[str, ...]:
+    """The optional methods that the algorithm has of its own, and whether the plug-in has a `parse`."""
+    base = vars(SchedulerAlgorithm)
+    optional = [name for name, method in base.items() if not name.startswith("_") and callable(method)]
+    abstract = SchedulerAlgorithm.__abstractmethods__
+    own = [name for name in optional if name not in abstract and getattr(type(algorithm), name) is not base[name]]
+    return tuple(sorted([*own, *(["parse"] if plugin.parse is not None else [])]))
+
+
+def survey(trial: Trial, names: Sequence[str]) -> list[Result]:
+    """Judge these checks by lives of clusters. What fails is made shorter."""
+    found: dict[str, tuple[ContractBroken, list[Call]]] = {}
+    begun = time.monotonic()
+    end = begun + trial.request.seconds * _FOR_LIVES
+    lives = 0
+    current: list[Life] = []
+
+    def report(name: str, broken: ContractBroken) -> None:
+        found.setdefault(name, (broken, list(current[-1].calls)))
+
+    def begin() -> Life:
+        nonlocal lives
+        if time.monotonic() > end or len(found) == len(names):
+            raise Enough
+        lives += 1
+        if trial.on_call is not None:
+            trial.on_call(None)
+        current[:] = [trial.life([name for name in names if name not in found], report=report, thorough=False)]
+        return current[-1]
+
+    def finish(life: Life) -> None:
+        if len(trial.programs) < _KEPT_PROGRAMS and life.calls:
+            trial.programs.append(list(life.calls))
+
+    live(trial.world, begin, finish, lives=trial.request.lives, steps=trial.request.steps, at=trial.request.seed)
+    took = time.monotonic() - begun
+    results = [Result(check=name, status="passed", lives=lives, seconds=took) for name in names if name not in found]
+    limit = max(1.0, min(_SECONDS_TO_SHORTEN, trial.request.seconds * (1 - _FOR_LIVES) / max(1, len(found))))
+    return results + [_failure(trial, name, *found[name], lives=lives, limit=limit) for name in found]
+
+
+def _failure(trial: Trial, name: str, broken: ContractBroken, calls: list[Call], *, lives: int, limit: float) -> Result:
+    """The failure with the shortest program that is found within `limit` seconds."""
+    begun, tries = time.monotonic(), 0
+    hangs = name == "calls-return"
+    before, trial.guard.limit = trial.guard.limit, min(trial.guard.limit, 1.0) if hangs else trial.guard.limit
+
+    def is_enough() -> bool:
+        return tries >= _MOST_TRIES or time.monotonic() - begun > limit
+
+    def fails(candidate: Sequence[Call]) -> bool:
+        nonlocal tries
+        tries += 1
+        return judged(trial, name, candidate)[0] is not None
+
+    try:
+        if fails(calls):
+            calls = shortened(calls, fails, is_enough)
+            last, calls = judged(trial, name, calls)
+            broken = last or broken
+    finally:
+        trial.guard.limit = before
+    text = f"{broken}".replace("\n", " ")
+    return Result(
+        check=name, status="failed", text=text, calls=tuple(calls), lives=lives, seconds=time.monotonic() - begun
+    )
+
+
+def judged(trial: Trial, name: str, calls: Sequence[Call]) -> tuple[ContractBroken | None, list[Call]]:
+    """What the judge of this check says of the program, and the calls that were carried out until then."""
+    if trial.on_call is not None:
+        trial.on_call(None)
+    life: Life | None = None
+    try:
+        life = trial.life([name], report=None, thorough=True)
+        carry_out(life, calls)
+    except ContractBroken as broken:
+        return broken, list(life.calls) if life is not None else []
+    return None, list(life.calls)
+
+
+def is_applicable(name: str, abilities: Iterable[str]) -> bool:
+    """Whether the algorithm has the ability that the check is about."""
+    ability = BY_NAME[name].ability
+    return not ability or ability in abilities

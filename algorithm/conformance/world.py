@@ -1,0 +1,55 @@
+"""What the nodes and pods of a cluster look like in which an algorithm is tried: a World, which an author can give.
+
+The kit has a world of plain pods, gangs and priorities (`worlds/plain.py`). An algorithm that reads annotations of its
+own, or that knows the machines from its settings, sees little of itself there. Its author gives another one:
+
+    def world(settings: Settings) -> World:
+        return World(nodes=lambda name: st.builds(Node, name=st.just(name), ...), pods=lambda number: ...)
+
+    WORLDS = Worlds(make=world)
+
+and names it in the plug-in, `Plugin(world="my_package.worlds:WORLDS")`, or in the decorator. It is imported by the
+conformance kit alone, so the plug-in itself does not need Hypothesis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from algorithm.model import Node, Pod
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+#: The nodes of a world for decisions that are timed.
+CROWD = tuple(f"crowd-{number:03}" for number in range(100))
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Strategies of Hypothesis for the records of one cluster."""
+
+    #: The records that a node of this name may have, one after the other.
+    nodes: Callable[[str], SearchStrategy[Node]]
+    #: Pods that are created together: one, or a gang. Their names and UIDs must contain the number, which is new each
+    #: time. `node_name` is empty.
+    pods: Callable[[int], SearchStrategy[tuple[Pod, ...]]]
+    #: The names of nodes: few, so that pods meet.
+    node_names: tuple[str, ...] = ("n0", "n1", "n2", "n3")
+    #: The names of nodes in the world where decisions are timed.
+    crowd: tuple[str, ...] = CROWD
+    #: Paths of pages that there are, for `page`.
+    pages: tuple[str, ...] = ()
+    #: Why a restart, or a cluster that was emptied, may decide otherwise between equals. "": it may not. With a text,
+    #: only the kinds of answers are compared there.
+    history: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worlds:
+    """Makes the world for given settings. `settings` are used if none are given."""
+
+    make: Callable[[Any], World]
+    settings: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,112 @@
+"""`waggle conformance PACKAGE:PLUGIN`: does a scheduling algorithm keep its promises? Says so for each of them.
+
+Exit status: 0 it conforms; 1 it does not; 2 it cannot be tried at all (not imported, say, or its settings are wrong).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from extender.operate.output import remark, say
+from extender.operate.refusal import refuse
+
+
+class ReportFormat(StrEnum):
+    """How a report is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+
+
+class ConformanceError(ValueError):
+    """What was asked for cannot be done; the message says why."""
+
+
+def add_conformance_commands(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("conformance")(conformance)
+
+
+def conformance(
+    plugin: Annotated[
+        str,
+        typer.Argument(
+            metavar="[PACKAGE:PLUGIN]", help="The plug-in: a module and a name in it, or an installed algorithm's name."
+        ),
+    ] = "",
+    settings: Annotated[
+        Path | None,
+        typer.Option("--settings", metavar="FILE", help="Settings of the algorithm, as `serve` reads them."),
+    ] = None,
+    output: Annotated[
+        ReportFormat, typer.Option("--output", "-o", help="How the report is written.")
+    ] = ReportFormat.TEXT,
+    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this check; repeatable.")] = None,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=REASON", help="Opt out of a check; it fails if it passes. Repeatable."),
+    ] = None,
+    list_checks: Annotated[bool, typer.Option("--list", help="Show all checks, and try nothing.")] = False,
+    world: Annotated[str, typer.Option(metavar="MODULE:NAME", help="Nodes and pods (Worlds), not the plug-in's.")] = "",
+    lives: Annotated[int, typer.Option(min=1, max=100_000, help="Lives of clusters, at most.")] = 100,
+    seconds: Annotated[float, typer.Option(min=1, max=86_400, help="How long all of it may take.")] = 60.0,
+    limit: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds that one call may take.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="Draw other lives: another number, others.")] = 0,
+) -> None:
+    """Try a scheduling algorithm: does it keep the promises of the contract, algorithm/interface.py?
+
+    It runs in a process of its own, through lives of clusters that are drawn at random, always the same ones. A failure
+    is made shorter and shown as a test that fails by itself. docs/conformance.md has the checks.
+
+    Exit status: 0 it conforms; 1 it does not; 2 it cannot be tried at all.
+    """
+    from algorithm.conformance.report import as_json, as_junit, as_text, listed  # noqa: PLC0415 - only here
+
+    if list_checks:
+        say(listed())
+        return
+    try:
+        report = _report(
+            plugin, settings, only or (), skip or (), world=world, lives=lives, seconds=seconds, limit=limit, seed=seed
+        )
+    except (ValueError, OSError) as error:
+        raise refuse(error) from error
+    if report.unusable and output is ReportFormat.TEXT:
+        remark(as_text(report), title="waggle", style="red")
+    else:
+        say({ReportFormat.TEXT: as_text, ReportFormat.JSON: as_json, ReportFormat.JUNIT: as_junit}[output](report))
+    raise typer.Exit(2 if report.unusable else 0 if report.conforms else 1)
+
+
+def _report(plugin: str, settings: Path | None, only: Sequence[str], skip: Sequence[str], **more: Any) -> Any:
+    from algorithm.conformance.catalogue import known  # noqa: PLC0415
+    from algorithm.conformance.session import opted_out, request_of, run  # noqa: PLC0415
+
+    if not plugin:
+        raise ConformanceError("which plug-in? Give PACKAGE:PLUGIN, or --list for the checks")
+    if importlib.util.find_spec("hypothesis") is None:
+        raise ConformanceError("the conformance kit needs Hypothesis: pip install 'waggle-scheduler[conformance]'")
+    opted = dict(map(_name_and_reason, skip))
+    known(opted)
+    text = None if settings is None else settings.read_text(encoding="utf-8")
+    return opted_out(run(request_of(plugin=_findable(plugin), settings_text=text, only=tuple(only), **more)), opted)
+
+
+def _findable(plugin: str) -> str:
+    """A file's name is absolute, since another process reads it."""
+    where, colon, name = plugin.rpartition(":")
+    return f"{Path(where).resolve()}:{name}" if colon and where.endswith(".py") else plugin
+
+
+def _name_and_reason(text: str) -> tuple[str, str]:
+    name, equals, why = text.partition("=")
+    if not equals or not why.strip():
+        raise ConformanceError(f"--skip {text}: expected NAME=REASON")
+    return name, why.strip()

@@ -1,0 +1,1 @@
+"""Plug-ins with which the conformance kit itself is tried."""
