@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from algorithm.conformance.catalogue import CHECKS, chosen, known
@@ -24,7 +25,7 @@ PARAMETER = "conformance_check"
 #: Lives of a test of pytest: a few seconds. `--conformance-lives` asks for more.
 LIVES = 25
 #: What was tried already, by what was asked for.
-_tried: dict[tuple[Any, ...], Report] = {}
+_tried: dict[bytes, Report] = {}
 
 
 def conformance(
@@ -133,13 +134,11 @@ def _report(request: Request, selected: set[str], config: Any) -> Report:
     lives = config.getoption("conformance_lives", None) or request.lives
     seed = config.getoption("conformance_seed", None) or 0
     only = tuple(sorted(selected))
-    key = (request, only, lives, seed)
-    known_report = next((report for asked, report in _tried.items() if asked == key), None)
-    if known_report is None:
-        fields = {name: getattr(request, name) for name in request.__struct_fields__}
-        known_report = run(Request(**{**fields, "only": only, "lives": lives, "seed": seed}))
-        _tried[key] = known_report
-    return known_report
+    asked = msgspec.structs.replace(request, only=only, lives=lives, seed=seed)
+    key = msgspec.json.encode(asked)
+    if key not in _tried:
+        _tried[key] = run(asked)
+    return _tried[key]
 
 
 def _judge(report: Report, name: str) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from pydantic import BaseModel, Field
 
-from algorithm.interface import Bind, Phase, ScheduleResult, SchedulerAlgorithm, SuggestedNodes, Wait
+from algorithm.interface import Bind, Phase, SchedulerAlgorithm, ScheduleResult, SuggestedNodes, Wait
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, reason
 from algorithm.registry import Plugin
