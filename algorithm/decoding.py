@@ -117,6 +117,7 @@ def pod_from_wire(wire: PodWire, reads: Reads = EVERYTHING) -> Pod:
         scheduler_name=once(_first_of(spec.scheduler_name)) or "default-scheduler",
         group=_first_of(group.pod_group_name) if group else "",
         gated=bool(spec.scheduling_gates),
+        controlled=any(each and each.controller for each in meta.owner_references or ()),
         grace_period=_grace_period(meta, spec),
         requests=_shared(_pod_requests(spec)),
         limits=_shared(_pod_limits(spec)),

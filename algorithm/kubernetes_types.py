@@ -13,6 +13,10 @@ import msgspec
 Amounts = dict[str, str | int | float | None]
 
 
+class OwnerReference(msgspec.Struct, gc=False):
+    controller: bool | None = None
+
+
 class Meta(msgspec.Struct, gc=False, rename="camel"):
     name: str | None = None
     namespace: str | None = None
@@ -23,6 +27,7 @@ class Meta(msgspec.Struct, gc=False, rename="camel"):
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
+    owner_references: list[OwnerReference | None] | None = None
 
 
 class Requirements(msgspec.Struct, gc=False):

@@ -66,8 +66,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     `created` is the RFC 3339 text of the API server (it sorts by time). `group` is the PodGroup of
     `spec.schedulingGroup`, "" if none. `terminating` means that its deletion was requested, and `grace_period` is how
-    long the deletion may take, in seconds. `oversized` says which bound the pod exceeds, "" if none. An oversized pod
-    is not scheduled; its `requests` and `limits` have only the resources that nodes have, none if it has no node.
+    long the deletion may take, in seconds. `controlled`: one of its ownerReferences names the object that controls it.
+    `oversized` says which bound the pod exceeds, "" if none. An oversized pod is not scheduled; its `requests` and
+    `limits` have only the resources that nodes have, none if it has no node.
     """
 
     namespace: str
@@ -86,6 +87,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     scheduler_name: str = "default-scheduler"
     group: str = ""
     gated: bool = False
+    controlled: bool = False
     grace_period: int = 30
     requests: Resources = ()
     limits: Resources = ()

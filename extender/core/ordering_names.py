@@ -1,4 +1,4 @@
-"""The annotation and the gate of start-up ordering: two engines read them, and neither knows the other."""
+"""The annotation, the gate and the labels of start-up ordering: two engines read them, and neither knows the other."""
 
 from __future__ import annotations
 
@@ -6,3 +6,5 @@ from __future__ import annotations
 AFTER = "waggle.dev/after"
 #: The scheduling gate that the server removes when the dependencies are met.
 GATE = "waggle.dev/after"
+#: Labels that name a pod's PodGroup, for the out-of-tree coscheduling plug-in.
+GROUP_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")

@@ -85,8 +85,8 @@ class HoldBack(msgspec.Struct, frozen=True, gc=False):
 
 
 class LetGo(msgspec.Struct, frozen=True, gc=False):
-    """Stop refusing a pod, and have it tried again. Also for a pod that declares dependencies and was never held back:
-    the engine of pods refuses such a pod until this comes."""
+    """Stop refusing a pod, and have it tried again. Also for a pod that declares dependencies, or may inherit some, and
+    was never held back: the engine of pods refuses such a pod until this comes."""
 
     key: PodKey
     uid: str

@@ -9,7 +9,7 @@ import msgspec
 
 from algorithm.decoding import DecodeError
 from algorithm.hived.formats.podspec import SPEC, UserError, parse_spec
-from extender.core.ordering_names import AFTER
+from extender.core.ordering_names import AFTER, GROUP_LABELS
 from extender.ordering.after import parse_met, try_after
 from extender.ordering.depends_on import part_name
 from extender.ordering.owners import Owner, controller_of
@@ -18,8 +18,7 @@ from extender.ordering.records import GROUP, MET, VOLCANO_TASK, PodKey, PodRecor
 #: A gang, and how many of its pods must have a place at once: `algorithm.packing.gangs`.
 GANG, GANG_MIN = "waggle.dev/gang", "waggle.dev/gang-min"
 _VOLCANO_JOB, _VOLCANO_TASK = "volcano.sh/job-name", "volcano.sh/task-spec"
-#: PodGroups that are named by a label (the out-of-tree coscheduling plug-in) or an annotation (Volcano).
-_GROUP_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+#: PodGroups that are named by an annotation (Volcano).
 _GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _MOST_GATES = 100
 _MOST_MINIMUM = 1_000_000
@@ -104,6 +103,7 @@ def pod_from_wire(wire: PodWire) -> PodRecord:
         has_annotations=bool(annotations),
         owner=owner,
         owner_uid=owner_uid,
+        controlled=any(each.controller for each in meta.owner_references or ()),
         group=group,
         has_group_object=is_object,
         minimum=minimum,
@@ -122,7 +122,7 @@ def _group(
         return Target(GROUP, namespace, name), True, _minimum(annotations.get(GANG_MIN))
     if found := _affinity_group(annotations.get(SPEC, ""), namespace):
         return found[0], False, found[1]
-    names = [labels.get(each) for each in _GROUP_LABELS] + [annotations.get(each) for each in _GROUP_ANNOTATIONS]
+    names = [labels.get(each) for each in GROUP_LABELS] + [annotations.get(each) for each in _GROUP_ANNOTATIONS]
     name = next(filter(None, names), None)
     return (Target(GROUP, namespace, name), True, 1) if name else (None, False, 1)
 

@@ -136,6 +136,8 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     #: Its controller, if that is of a kind that is followed.
     owner: Target | None = None
     owner_uid: str = ""
+    #: Whether it has a controller, of whatever kind.
+    controlled: bool = False
     #: Its gang. `has_group_object`: named by spec.schedulingGroup, so that a PodGroup exists, or will.
     group: Target | None = None
     has_group_object: bool = False

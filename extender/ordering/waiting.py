@@ -154,7 +154,7 @@ class PodHandler:
         state.tree.wait(uid, waits=False)
         self._park_nowhere(uid)
         waiting.held = waiting.told = None
-        if waiting.is_judged or record.declares or waiting.after:
+        if waiting.is_judged or waiting.after or may_be_refused(record):
             waiting.is_judged = True
             state.out.append(LetGo(record.key, uid, state.number))
         is_marked = RELEASED in record.met or not (waiting.after or record.declares)
@@ -172,6 +172,11 @@ class PodHandler:
             waiting.told = None
             if waiting.phase is Phase.WAITING:
                 self._state.looks[uid] = None
+
+
+def may_be_refused(record: PodRecord) -> bool:
+    """Whether the engine of pods refuses a pod until it hears of it: it declares dependencies, or may inherit some."""
+    return record.declares or record.controlled or record.owner is not None or record.group is not None
 
 
 def _declaration(record: PodRecord) -> tuple[object, ...]:

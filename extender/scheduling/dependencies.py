@@ -6,8 +6,8 @@
 
 Only start-up ordering (`extender/ordering`) knows what a pod waits for. This engine knows whether a pod declares
 anything (`waggle.dev/after`), and what start-up ordering said about it last. It is safe by default: while start-up
-ordering is switched on, a pod that declares dependencies waits until it was judged. A pod that inherits them, from its
-Job for example, waits only from the moment at which that was said; a scheduling gate closes that gap.
+ordering is switched on, a pod that declares dependencies waits until it was judged. So does a pod that may inherit
+some, from its Job or its gang for example. Start-up ordering judges each of them as soon as its watch shows the pod.
 
 A pod that has a place already, or for which others are being evicted, keeps it: it was let go before.
 """
@@ -19,8 +19,9 @@ from collections import Counter
 from algorithm.model import Pod, lookup
 from algorithm.reasons import Code, Reason, reason
 from algorithm.tables import Table
-from extender.core.ordering_names import AFTER
+from extender.core.ordering_names import AFTER, GROUP_LABELS
 from extender.scheduling.events import DependenciesChanged, DependenciesForgotten, Instruction
+from extender.scheduling.reads import GANG_ANNOTATION
 from extender.scheduling.requeue import Requeuer
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState
@@ -46,7 +47,7 @@ class DependencyHandler:
         said = self.judged.get(pod.uid)
         if said is not None:
             return said.reason
-        return NOT_JUDGED if declares(pod) else None
+        return NOT_JUDGED if declares(pod) or may_inherit(pod) else None
 
     def refuse(self, pod_info: PodInfo, now: float) -> Reason | None:
         """Return why a pod that kube-scheduler asks about is refused, and record that; None if it need not wait.
@@ -115,6 +116,13 @@ CODES = frozenset(
         Code.DEPENDENCY_INVALID,
     }
 )
+
+
+def may_inherit(pod: Pod) -> bool:
+    """Whether the pod belongs to something that may declare dependencies for it: a controller, or a gang."""
+    if pod.controlled or pod.group:
+        return True
+    return any(lookup(pod.labels, label) for label in GROUP_LABELS) or bool(lookup(pod.annotations, GANG_ANNOTATION))
 
 
 def declares(pod: Pod) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extender.core.ordering_names import AFTER
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.ordering_world import ordering_world
 
@@ -56,6 +57,30 @@ def test_before_ordering_knows_all_pods_that_declare_dependencies_wait() -> None
         assert "ordering" in ready.text
         w.cluster.faults.clear()
         w.running("b")
+
+
+def test_pods_that_inherit_dependencies_wait_also_while_a_server_that_starts_does_not_know_their_jobs() -> None:
+    with ordering_world(scheduler=True) as w:
+        uid = w.job("train", parallelism=20, annotations={AFTER: "[{kind: Pod, name: a}]"})
+        names = [f"train-{number}" for number in range(20)]
+        for name in names:
+            w.pod_of("train", uid, name)
+        w.waits(names[-1])
+        w.stop_scheduler()
+        w.end(w.server)
+        w.cluster.faults.inject(
+            "status", status=403, method="GET", path="^/apis/batch/v1/jobs", agent="^waggle$", times=1000
+        )
+        server = w.serve(wait=False)
+        eventually(lambda: server.process.service is not None and server.process.service.runtime.readiness().ready)
+        w.start_scheduler()
+        for name in names:
+            eventually(lambda name=name: "not known yet" in str(w.get(name)["status"]))  # type: ignore[misc]
+        assert not any(map(w.node_of, names))
+        w.cluster.faults.clear()
+        w.waits(names[-1])
+        w.pod("a")
+        w.running("a", *names)
 
 
 def test_without_ordering_the_annotation_has_no_effect_and_that_is_counted() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+import pytest
 from msgspec.structs import replace
 
 from algorithm.decoding import decode_pod
@@ -21,7 +25,7 @@ from extender.scheduling.events import (
 )
 from extender.scheduling.fork import fork
 from extender.scheduling.policy import Policy
-from extender.scheduling.reads import reads_for
+from extender.scheduling.reads import GANG_ANNOTATION, reads_for
 from tests.support.engine.harness import EngineHarness
 from tests.support.engine.objects import node, pod
 
@@ -73,11 +77,36 @@ def test_the_reason_is_that_of_start_up_ordering_until_it_lifts() -> None:
     assert engine.machine.state.pods.get(p.uid).reason is None
 
 
-def test_a_pod_that_inherits_its_dependencies_waits_from_when_that_is_said() -> None:
-    engine, p = started(), pod("worker")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"controlled": True},
+        {"group": "g"},
+        {"labels": (("scheduling.x-k8s.io/pod-group", "g"),)},
+        {"annotations": ((GANG_ANNOTATION, "g"),)},
+    ],
+)
+def test_a_pod_that_may_inherit_dependencies_waits_until_it_was_judged(fields: dict[str, Any]) -> None:
+    engine, p = started(), replace(pod("worker"), **fields)
     engine.see(p)
+    assert engine.filter(p, "a").reason == NOT_JUDGED
     judge(engine, p, WAITS)
     assert engine.filter(p, "a").reason == WAITS
+    assert requeued(judge(engine, p, None)) == ["worker"]
+    assert engine.filter(p, "a").node == "a"
+
+
+def test_a_pod_that_belongs_to_nothing_is_placed_at_once() -> None:
+    engine, p = started(), pod("alone")
+    engine.see(p)
+    assert engine.filter(p, "a").node == "a"
+
+
+def test_the_informer_sees_whether_a_pod_has_a_controller() -> None:
+    owners = [{"kind": "Job", "controller": True}, {"kind": "Note"}, {"kind": "Note", "controller": None}, None]
+    for some in ([], owners, owners[1:]):
+        text = json.dumps({"metadata": {"name": "p", "namespace": "d", "uid": "u", "ownerReferences": some}})
+        assert decode_pod(text.encode()).controlled is (some == owners)
 
 
 def test_a_pod_with_a_place_keeps_it() -> None:
