@@ -107,6 +107,14 @@ def reads_of(plugin: Plugin[Any]) -> Reads:
     return Reads(wishes, decisions, claims=claims, of_nodes=of_nodes, lengths=dict(plugin.lengths))
 
 
+def settings_model(name: str) -> type[BaseModel] | None:
+    """The model of this algorithm's settings; None if there is no such algorithm."""
+    try:
+        return _load(name).settings
+    except AlgorithmError:
+        return None
+
+
 def gang_texts(name: str) -> Mapping[str, GangText]:
     """The annotations of this algorithm of which the pods of a gang share a part. Raises AlgorithmError."""
     return _load(name).gang_texts

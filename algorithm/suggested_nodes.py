@@ -16,7 +16,7 @@ class SuggestedNodes(Sequence[str]):
     kube-scheduler may offer only a sample of the nodes that would fit, only one node (a trial), or unknown nodes.
     """
 
-    __slots__ = ("_asked", "_count", "_found", "_listed", "_read", "_search", "_set")
+    __slots__ = ("_asked", "_count", "_found", "_listed", "_read", "_search", "_set", "_text")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._listed: tuple[str, ...] | None = tuple(names)
@@ -24,15 +24,21 @@ class SuggestedNodes(Sequence[str]):
         self._search: Callable[[object], bool] = self._listed.__contains__
         self._read: Callable[[], Iterable[str]] = tuple
         self._set: frozenset[str] | None = None
+        #: The bytes in which the names came, "" if it was not said.
+        self._text = b""
         self._asked = 0
         #: The name that was found last: the node that is chosen is asked about again.
         self._found: object = None
 
     @classmethod
-    def unread(cls, count: int, search: Callable[[object], bool], read: Callable[[], Iterable[str]]) -> Self:
+    def unread(
+        cls, count: int, search: Callable[[object], bool], read: Callable[[], Iterable[str]], text: bytes = b""
+    ) -> Self:
         """So many names that are read only if somebody needs them: to make 5,000 texts takes longer than to find a
-        place. `search` says whether a name is among them."""
+        place. `search` says whether a name is among them. `text` are the bytes that are read: equal ones have equal
+        names."""
         made = cls()
+        made._text = text
         made._listed, made._count, made._search, made._read = None, count, search, read
         made._asked = _FEW_QUESTIONS - _FEW_SEARCHES
         return made
@@ -78,6 +84,13 @@ class SuggestedNodes(Sequence[str]):
             return False
         self._set = names
         return True
+
+    def is_same_offer(self, other: SuggestedNodes) -> bool:
+        """Whether these are the same names in the same order. Bytes are compared if neither was read, names if both
+        were; otherwise it is False without a look."""
+        if self._text and other._text:
+            return self._text == other._text
+        return self._listed is not None and other._listed is not None and self._listed == other._listed
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -120,9 +120,17 @@ def serve(
     record: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Log every event to a new FILE of our own, from which all decisions can be made again."
+            metavar="FOLDER",
+            help="Record every event into a FOLDER of our own, from which all decisions can be made again "
+            "(docs/record.md).",
         ),
     ] = None,
+    record_mib: Annotated[
+        int,
+        typer.Option(
+            "--record-mib", metavar="N", min=1, max=1 << 20, help="MiB of that folder; the oldest events are deleted."
+        ),
+    ] = 512,
     url_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the URL to FILE once it is served: for scripts, with port 0."),
@@ -149,6 +157,7 @@ def serve(
     from extender.kube.client.kubeconfig import ConnectionSettingsError
     from extender.logs.setup import configure
     from extender.server.process import ServerProcess
+    from extender.server.recording import RecordTo
     from extender.web.http.certificates import Certificates
     from extender.web.http.server import listening
     from extender.web.http.server import serve as serve_http
@@ -183,7 +192,8 @@ def serve(
         try:
             # First of all: a port that is taken must not be noticed by a server that has logged that it is ready.
             listeners = opened.enter_context(listening(settings.server))
-            process = ServerProcess(settings, config=config, record=record)
+            to = RecordTo(record, record_mib << 20) if record is not None else None
+            process = ServerProcess(settings, config=config, record=to)
             opened.callback(_stop, process)
             certificates = Certificates(settings.server.tls, api_client=process.api.client_certificate)
             certificates.context()

@@ -14,11 +14,12 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
+from extender.recording.records import RecordingError, Step
+from extender.recording.replaying import replay_on
 from extender.replay.logs import Log
 from extender.replay.moments import Moment, Span, beyond, clock_text, duration_text, limit_of
 from extender.scheduling.events import Instruction
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.server.recording import RecordingError, Step, replay_on
 from extender.server.runtime import Runtime
 from extender.server.usage import EVERY, HOUR
 

@@ -7,28 +7,39 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from algorithm.registry import create
+from extender.recording.log import Recording
+from extender.recording.log import open_log as open_recordings
+from extender.recording.records import Header, RecordingError, Step
+from extender.recording.replaying import doubts, first_start
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.server.constants import differences
-from extender.server.recording import Header, RecordingError, Step, policy_of, read
 
 
 @dataclass(frozen=True)
 class Log:
-    """A log file. `epoch` is the time of day, in seconds since 1970, at 0 of the clock of the steps; None: unknown."""
+    """The latest recording of a log: what is left of it, from the first point on from which it can be replayed."""
 
     path: Path
-    header: Header
-    epoch: float | None = None
+    recording: Recording
 
     @property
     def name(self) -> str:
         return self.path.name
 
+    @property
+    def header(self) -> Header:
+        return self.recording.header
+
+    @property
+    def epoch(self) -> float | None:
+        """The time of day, in seconds since 1970, at 0 of the clock of the steps; None: unknown."""
+        return self.header.epoch
+
     def steps(self) -> Iterator[Step]:
-        """Read all steps. Raises RecordingError, naming the line, and OSError."""
-        with self.path.open("rb") as file:
-            yield from read(file, str(self.path))[1]
+        """Read all steps. Raises RecordingError, naming the line, also if some are missing, and OSError."""
+        for item in self.recording.steps(first_start(self.recording).number):
+            if not isinstance(item, Step):
+                raise RecordingError(f"{self.path}: events {item.first} to {item.last} are missing: {item.why}")
+            yield item
 
     def first(self) -> Step:
         """Return the first step. Raises RecordingError if there is none."""
@@ -39,9 +50,8 @@ class Log:
         return found
 
     def engine(self) -> SchedulerStateMachine:
-        """Return a fresh engine as the recorded one began. Raises RecordingError, AlgorithmError."""
-        algorithm = create(self.header.algorithm, self.header.settings)
-        return SchedulerStateMachine(algorithm, policy_of(self.header), epoch=self.epoch)
+        """Return a new engine as it was before the first of these steps. Raises RecordingError."""
+        return first_start(self.recording).engine()
 
 
 def open_log(path: Path, *, anyway: bool = False) -> Log:
@@ -49,8 +59,7 @@ def open_log(path: Path, *, anyway: bool = False) -> Log:
 
     `anyway`: a program with other constants is no reason to refuse.
     """
-    with path.open("rb") as file:
-        header, _ = read(file, str(path))
-    if not anyway and (differs := differences(header.constants)):
+    recording = open_recordings(path).recordings[-1]
+    if not anyway and (differs := doubts(recording)):
         raise RecordingError(f"{path}:1: recorded by a program that decides otherwise: {'; '.join(differs)}")
-    return Log(path, header)
+    return Log(path, recording)

@@ -14,12 +14,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from algorithm.model import PodKey
+from extender.recording.records import Step
 from extender.replay.frozen import Stage
 from extender.replay.logs import Log
 from extender.replay.moments import Span, clock_text
 from extender.replay.texts import cut, decisions, effect_text, event_text
 from extender.scheduling.events import Event
-from extender.server.recording import Step
 
 #: Decisions and effects of one event that are shown.
 _LINES = 12

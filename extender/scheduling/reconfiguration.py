@@ -146,6 +146,11 @@ class Preparations:
         self._states: dict[int, ClusterState] = {}
         self._made: dict[int, AlgorithmDriver] = {}
 
+    @property
+    def has_any(self) -> bool:
+        """Whether an algorithm is being prepared; also True for one that the I/O layer has given up."""
+        return bool(self._states or self._made)
+
     def offer(self, number: int, state: ClusterState) -> None:
         """Keep the state that is to be loaded into the algorithm of this number; it replaces an earlier one."""
         self._states[number] = state

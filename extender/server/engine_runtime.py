@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, get_args
 
 from extender.core.engine import Engine
 from extender.kube.lease.elector import Fence, no_fence
-from extender.server.loop import EngineLoop, Kinds
+from extender.server.loop import EngineLoop, Kinds, Record
 from extender.server.views import Readiness
 from extender.server.watchdog import SLOW, Watchdog
 
@@ -58,7 +58,7 @@ class EngineRuntime(Generic[EngineT, EventT, InstructionT]):
         name: str,
         clock: Callable[[], float] = time.monotonic,
         fence: Fence = no_fence,
-        record: Callable[[EventT, float, int], None] | None = None,
+        record: Record[EventT, InstructionT] | None = None,
         hang: float = 0,
         slow: float = SLOW,
     ) -> None:

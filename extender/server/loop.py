@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 
 EventT = TypeVar("EventT")
 InstructionT = TypeVar("InstructionT")
+EventT_contra = TypeVar("EventT_contra", contravariant=True)
+InstructionT_contra = TypeVar("InstructionT_contra", contravariant=True)
 T = TypeVar("T")
 
 #: How many events of a batch are handled before the lock is released for other threads.
@@ -71,8 +73,18 @@ class Kinds(Generic[EventT]):
     tick: EventT
 
 
+class Record(Protocol[EventT_contra, InstructionT_contra]):
+    """Hears of every event before it is handled, and then of the answer. Called under the lock: it must not block."""
+
+    def heard(self, event: EventT_contra, at: float, number: int) -> None: ...
+
+    def said(self, answer: Sequence[InstructionT_contra]) -> None: ...
+
+    def failed(self, why: str) -> None: ...
+
+
 class EngineLoop(Generic[EventT, InstructionT]):
-    """Thread-safe. `deliver` must not block. `record` is called under the lock, with an event, its time and its number.
+    """Thread-safe. `deliver` must not block. `record` hears of events, their times and numbers, and answers.
 
     `broke` is called on the timer's thread while the loop is broken. `on_slow` is called under the lock, after an event
     that took `slow` seconds or more, with the event, the time and these seconds.
@@ -87,7 +99,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
         broke: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         fence: Fence = no_fence,
-        record: Callable[[EventT, float, int], None] | None = None,
+        record: Record[EventT, InstructionT] | None = None,
         name: str = "waggle",
         slow: float = float("inf"),
         on_slow: Callable[[EventT, float, float], None] = lambda _event, _now, _seconds: None,
@@ -104,6 +116,9 @@ class EngineLoop(Generic[EventT, InstructionT]):
         self._record = record
         self._slow, self._on_slow = slow, on_slow
         self._lock = threading.Lock()
+        #: Held by whoever copies the engine or its algorithm in pieces: there is one copy in the making at a time.
+        #: Taken before the lock of the loop.
+        self.copying = threading.Lock()
         #: When the lock was acquired last, and by which thread; each who acquires it says so at once.
         self._held_since, self._holder = 0.0, 0
         #: The event that is being handled; None while the engine is only looked at.
@@ -176,13 +191,19 @@ class EngineLoop(Generic[EventT, InstructionT]):
         if self.broken:
             return []
         number = self._engine.sequence + 1
-        if self._record is not None:
-            self._record(event, now, number)
+        record = self._record
+        if record is not None:
+            record.heard(event, now, number)
         try:
-            return [(number, instruction) for instruction in self._engine.handle(event, now)]
+            answer = self._engine.handle(event, now)
         except Exception as error:
+            if record is not None:
+                record.failed(f"{type(error).__name__}: {error}")
             self._failed(error, type(event).__name__)
             return []
+        if record is not None:
+            record.said(answer)
+        return [(number, instruction) for instruction in answer]
 
     def _failed(self, error: Exception, where: str) -> None:
         self.broken = f"internal error, restart needed: {type(error).__name__}: {error}"

@@ -14,6 +14,7 @@ from extender.kube.client.api import ApiServer
 from extender.kube.client.kubeconfig import connect
 from extender.kube.informers.reflector import Timing
 from extender.scheduling.policy import Limits
+from extender.server.recording import RecordTo
 from extender.server.service import Service
 from extender.settings import Settings
 
@@ -35,7 +36,7 @@ class ServerProcess:
         settings: Settings,
         *,
         config: Path | None = None,
-        record: Path | None = None,
+        record: RecordTo | None = None,
         timing: Timing | None = None,
         limits: Limits | None = None,
     ) -> None:

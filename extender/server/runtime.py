@@ -44,7 +44,7 @@ from extender.scheduling.events import (
 )
 from extender.scheduling.faults import FaultKind
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.server.loop import EngineLoop, Kinds, LoopBusy
+from extender.server.loop import EngineLoop, Kinds, LoopBusy, Record
 from extender.server.readmodel import ReadModel
 from extender.server.replay_hint import not_recorded
 from extender.server.views import Readiness
@@ -86,7 +86,7 @@ class Runtime:
         *,
         clock: Callable[[], float] = time.monotonic,
         fence: Fence = no_fence,
-        record: Callable[[Event, float, int], None] | None = None,
+        record: Record[Event, Instruction] | None = None,
         algorithm: str = "algorithm",
         reader: PodReader | None = None,
         hang: float = 0.0,

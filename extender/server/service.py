@@ -47,7 +47,7 @@ from extender.server.ignored_dependencies import IgnoredDependencies
 from extender.server.io_metrics import io_metrics
 from extender.server.leader_label import LeaderLabeler
 from extender.server.leadership import Leadership, own_namespace
-from extender.server.recording import Recorder
+from extender.server.recording import RecordTo, attach, recorder_to, recording_metrics
 from extender.server.reload import Reconfiguration
 from extender.server.replay_hint import not_recorded, recorded_in
 from extender.server.runtime import Runtime
@@ -64,8 +64,8 @@ _COLLECT_AFTER = 5000
 class Service:
     """One scheduling server without its HTTP layer.
 
-    `config` is the file that the settings are from, which is checked for changes; `record` is a file to which every
-    event is recorded; `timing` has the informers' time-outs and `limits` the engine's, their defaults if not given.
+    `config` is the file that the settings are from, which is checked for changes; `record` is where every event is
+    recorded; `timing` has the informers' time-outs and `limits` the engine's, their defaults if not given.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Service:
         *,
         api: ApiServer | None = None,
         config: Path | None = None,
-        record: Path | None = None,
+        record: RecordTo | None = None,
         timing: Timing | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -86,7 +86,8 @@ class Service:
         kept = Decisions(read.decisions, gang_texts(settings.algorithm.name), room.for_decisions())
         self._reader = PodReader(reads_for(read, policy), kept)
         self.api = api or connect(settings.cluster)
-        self._recorder = Recorder(record, settings.algorithm.name, used, policy) if record else None
+        #: Records every event; None: nothing is recorded.
+        self.recorder = recorder_to(record, settings.algorithm.name, used, policy) if record else None
         self._leadership = Leadership(self.api, settings.leader_election) if settings.leader_election.enabled else None
         #: The election, for further engines of this process; None: there is none.
         self.leadership = self._leadership
@@ -98,16 +99,18 @@ class Service:
             most=settings.cluster.concurrent_writes,
             fence=fence,
         )
+        epoch = self.recorder.epoch if self.recorder is not None else time.time() - time.monotonic()
+        machine = SchedulerStateMachine(algorithm, policy, epoch=epoch)
         self.runtime = Runtime(
-            SchedulerStateMachine(algorithm, policy, epoch=time.time() - time.monotonic()),
+            machine,
             self._committer.submit,
-            record=self._recorder,
+            record=self.recorder,
             fence=fence,
             algorithm=settings.algorithm.name,
             reader=self._reader,
             hang=settings.server.hang_seconds,
             slow=settings.server.slow_seconds,
-            replay=recorded_in(record) if record else not_recorded,
+            replay=recorded_in(record.folder) if record else not_recorded,
         )
         self._leader_labeler = self._make_leader_labeler(settings.leader_election)
         self._watch_reader = LoopReader()
@@ -151,6 +154,10 @@ class Service:
         self.runtime.add_readiness_warning(self.reconfiguration.readiness_warning)
         self.runtime.add_readiness_warning(self.api.refusals.readiness_warning)
         self.runtime.add_readiness_warning(kept.readiness_warning)
+        if (recorder := self.recorder) is not None:
+            attach(recorder, machine, self.runtime.loop)
+            self.runtime.model.add_gauges(lambda: recording_metrics(recorder))
+            self.runtime.add_readiness_warning(lambda: recorder.status.warning)
         if self._leadership:
             self.runtime.model.add_gauges(self._leadership.metrics)
             self.runtime.add_not_ready_reason(self._leadership.why_not_leading)
@@ -203,8 +210,8 @@ class Service:
             self._starter.join(timeout=5)
         self.runtime.stop()
         self.api.close()
-        if self._recorder is not None:
-            self._recorder.close()
+        if self.recorder is not None:
+            self.recorder.close()
 
     def _make_leader_labeler(self, settings: LeaderElectionSettings) -> LeaderLabeler | None:
         if not (settings.enabled and settings.label_pod):

@@ -267,6 +267,14 @@ class WhatIf:
         return id(driver.algorithm), driver.calls
 
     def _copy_again(self) -> None:
+        if not self._loop.copying.acquire(blocking=False):
+            return  # for a recording; the older copy answers meanwhile
+        try:
+            self._make_copy()
+        finally:
+            self._loop.copying.release()
+
+    def _make_copy(self) -> None:
         cpu, before = time.thread_time(), self._copy
         was_enabled = gc.isenabled()
         gc.disable()  # none of the new objects is garbage, and each collection would look at all of them

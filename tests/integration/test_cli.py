@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -20,7 +21,8 @@ from typer.testing import CliRunner
 
 from extender.cli import app
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
-from extender.server import recording
+from extender.recording.log import open_log
+from extender.recording.replaying import Replay
 from extender.settings import load
 from tests.support.apiserver.api import eventually
 from tests.support.apiserver.cluster_objects import node, pod
@@ -170,20 +172,22 @@ def test_serve_waits_for_an_api_server_that_is_not_there(tmp_path: Path):
 
 
 def test_serve_records_what_can_be_replayed(tmp_path: Path, cluster: EmbeddedCluster):
-    log = tmp_path / "events.log"
+    log = tmp_path / "recording"
     with serving(tmp_path, cluster.url, "--record", str(log)) as waggle:
         eventually(waggle.ready)
         place(waggle, cluster, "p")
         assert waggle.end() == 0
-    with log.open("rb") as file:
-        instructions = [each for _, made in recording.replay(*recording.read(file)) for each in made]
+    (recording,) = open_log(log).recordings
+    played = list(Replay(recording))
 
-    assert "WriteBinding" in {type(each).__name__ for each in instructions}
+    assert "WriteBinding" in {type(item).__name__ for each in played for item in each.instructions}
+    assert not [each.divergence for each in played if each.divergence]
+    assert (recording.ended, recording.remarks) == (len(played), [])
 
 
 def test_a_recording_has_no_annotation_that_nobody_reads_and_is_nobody_elses(tmp_path: Path, cluster: EmbeddedCluster):
     """By every way on which pods come: the list at the start, the watch, and the verbs."""
-    log = tmp_path / "events.log"
+    log = tmp_path / "recording"
     planted = {"example.com/password": "hunter2", "kubectl.kubernetes.io/last-applied-configuration": "hunter2"}
     cluster.create(pod("listed", annotations=planted))
     cluster.patch("nodes", "n0", {"metadata": {"annotations": planted}})
@@ -194,15 +198,21 @@ def test_a_recording_has_no_annotation_that_nobody_reads_and_is_nobody_elses(tmp
             cluster.create(pod("bound", annotations=planted, nodeName="n0"))
             made = cluster.create(pod("asked", annotations=planted | {"waggle.dev/gang": "mine"}))
             waggle.client.post("/filter", {"Pod": made, "NodeNames": ["n0"]})
-            eventually(lambda: all(name in log.read_bytes() for name in (b'"listed"', b'"bound"', b'"asked"')))
+            eventually(lambda: all(name in plain(log) for name in (b'"listed"', b'"bound"', b'"asked"')))
             assert waggle.end() == 0
     finally:
         os.umask(before)
 
-    assert b"hunter2" not in log.read_bytes()
-    assert b"password" not in log.read_bytes()
-    assert b'"mine"' in log.read_bytes()
-    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert b"hunter2" not in plain(log)
+    assert b"example.com/password" not in plain(log)
+    assert b'"mine"' in plain(log)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(each.stat().st_mode) for each in log.iterdir()} == {0o600}
+
+
+def plain(folder: Path) -> bytes:
+    """All that is in the folder of a recording, uncompressed."""
+    return b"".join(zlib.decompressobj(31).decompress(each.read_bytes()) for each in folder.iterdir())
 
 
 def test_sigusr2_compares_the_cache(tmp_path: Path, cluster: EmbeddedCluster):

@@ -34,7 +34,7 @@ from extender.claims.events import (
 )
 from extender.claims.records import PoolKey
 from extender.server.claims.answers import AnswerTimes
-from extender.server.loop import EngineLoop, Kinds
+from extender.server.loop import EngineLoop, Kinds, Record
 from extender.server.views import Readiness
 from extender.server.watchdog import SLOW, Watchdog
 
@@ -64,7 +64,7 @@ class ClaimRuntime:
         carry_out: Callable[[ClaimInstruction], None],
         *,
         clock: Callable[[], float] = time.monotonic,
-        record: Callable[[ClaimEvent, float, int], None] | None = None,
+        record: Record[ClaimEvent, ClaimInstruction] | None = None,
         hang: float = 0,
         slow: float = SLOW,
     ) -> None:

@@ -10,7 +10,7 @@ from extender.kube.lease.elector import Fence, no_fence
 from extender.ordering.engine import OrderingEngine
 from extender.ordering.events import OrderingEvent, OrderingInstruction, TermBegun, TermEnded, Ticked
 from extender.server.engine_runtime import EngineRuntime, kinds_of
-from extender.server.loop import Kinds
+from extender.server.loop import Kinds, Record
 from extender.server.watchdog import SLOW
 
 _KINDS: Final[Kinds[OrderingEvent]] = kinds_of(OrderingEvent, term_begun=TermBegun, term_ended=TermEnded, tick=Ticked())
@@ -26,7 +26,7 @@ class OrderingRuntime(EngineRuntime[OrderingEngine, OrderingEvent, OrderingInstr
         *,
         clock: Callable[[], float] = time.monotonic,
         fence: Fence = no_fence,
-        record: Callable[[OrderingEvent, float, int], None] | None = None,
+        record: Record[OrderingEvent, OrderingInstruction] | None = None,
         hang: float = 0,
         slow: float = SLOW,
     ) -> None:

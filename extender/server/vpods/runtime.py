@@ -8,7 +8,7 @@ from typing import Final
 
 from extender.kube.lease.elector import Fence, no_fence
 from extender.server.engine_runtime import EngineRuntime, kinds_of
-from extender.server.loop import Kinds
+from extender.server.loop import Kinds, Record
 from extender.server.watchdog import SLOW
 from extender.vpods.engine import VPodEngine
 from extender.vpods.events import TermBegun, TermEnded, Ticked, VPodEvent, VPodInstruction
@@ -26,7 +26,7 @@ class VPodRuntime(EngineRuntime[VPodEngine, VPodEvent, VPodInstruction]):
         *,
         clock: Callable[[], float] = time.monotonic,
         fence: Fence = no_fence,
-        record: Callable[[VPodEvent, float, int], None] | None = None,
+        record: Record[VPodEvent, VPodInstruction] | None = None,
         hang: float = 0,
         slow: float = SLOW,
     ) -> None:

@@ -67,4 +67,4 @@ def _offered(listed: bytes, count: int) -> SuggestedNodes:
     def read() -> Iterable[str]:
         return _names.decode(listed)
 
-    return SuggestedNodes.unread(count, search, read)
+    return SuggestedNodes.unread(count, search, read, listed)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from extender.kube.informers.reflector import Timing
+from extender.recording.log import open_log
+from extender.recording.replaying import Replay
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Limits
 from extender.scheduling.state.pod_info import PodInfo
-from extender.server import recording
+from extender.server.recording import RecordTo
 from extender.server.service import Service
 from extender.settings import Settings
 from extender.web.app import create_app
@@ -44,7 +45,7 @@ class Waggle:
         limits: Limits | None = None,
     ) -> None:
         self._record = record
-        self.service = Service(settings, config=config, record=record, timing=timing, limits=limits)
+        self.service = Service(settings, config=config, record=RecordTo(record), timing=timing, limits=limits)
         self.runtime = self.service.runtime
         self.service.start()
         try:
@@ -124,11 +125,11 @@ class Waggle:
 
     def check_replay(self) -> None:
         """What was recorded, when it happens again, happens the same way to every pod. Only after `stop`."""
-        header, steps = recording.read(io.BytesIO(self._record.read_bytes()), self._record.name)
-        twin = SchedulerStateMachine(recording.create(header.algorithm, header.settings), self.machine.policy)
-        for _ in recording.replay_on(twin, steps):
-            pass
-        assert _stories(twin) == _stories(self.machine), "a replay of the log tells different stories"
+        replay = Replay(open_log(self._record).recordings[-1])
+        for played in replay:
+            assert played.divergence is None, (played.step, played.divergence)
+        assert replay.number == self.machine.sequence, "events are missing in the log"
+        assert _stories(replay.engine) == _stories(self.machine), "a replay of the log tells different stories"
 
 
 def _stories(engine: SchedulerStateMachine) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from extender.recording.encoding import LineWriter, decode_header, encode_instructions, header_of
+from extender.recording.records import Header
 from extender.scheduling.events import AlgorithmPrepared, Event, Instruction, PrioritizeRequested, TermBegan
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.server import recording
-from extender.server.recording import Step, encode_instructions, encode_step
 from tests.frozen.worlds import HivedRecorded, Recorded, Run
 from tests.soak.replica import Replica
 from tests.soak.runs import in_one_thread
@@ -25,8 +25,13 @@ class Life:
 
     log: bytes
     engine: SchedulerStateMachine
+    writer: LineWriter
     heard: list[tuple[Event, float]] = field(default_factory=list)
     said: list[bytes] = field(default_factory=list)
+
+    @property
+    def header(self) -> Header:
+        return decode_header(self.log.split(b"\n", 1)[0], "log")
 
 
 def lives(algorithm: str, seed: int) -> list[Life]:
@@ -40,14 +45,15 @@ def lives(algorithm: str, seed: int) -> list[Life]:
     class Living(WORLDS[algorithm]):  # type: ignore[misc]
         def _boot(self) -> Replica:
             replica: Replica = super()._boot()
-            head = recording.encode_header(algorithm, self._first_settings, self.policy)
-            found[replica.name] = Life(head, replica.machine)
+            writer = LineWriter()
+            head = writer.header(header_of(algorithm, self._first_settings, self.policy, recording=replica.name))
+            found[replica.name] = Life(head, replica.machine, writer)
             return replica
 
         def _log(self, name: str, event: Event, out: list[Instruction]) -> None:
             super()._log(name, event, out)
             life = found[name]
-            life.log += encode_step(Step(self.now, event, life.engine.sequence)) + b"\n"
+            life.log += life.writer.event(life.engine.sequence, self.now, event, out)
             life.heard.append((event, self.now))
             life.said.append(encode_instructions(out))
             met[type(event)] += 1

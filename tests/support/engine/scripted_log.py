@@ -9,6 +9,7 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import CPU, PODS, Node, Pod
 from algorithm.registry import create
 from extender.core.outcomes import Outcome, OutcomeKind
+from extender.recording.encoding import LineWriter, header_of
 from extender.scheduling.commands import BindFinished, WriteBinding
 from extender.scheduling.events import (
     BindRequested,
@@ -22,8 +23,6 @@ from extender.scheduling.events import (
 )
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from extender.server import recording
-from extender.server.recording import Step
 from tests.support.engine.objects import pod
 
 GPU = "nvidia.com/gpu"
@@ -35,13 +34,13 @@ class ScriptedLog:
     def __init__(self, algorithm: str = "packing", settings: dict[str, Any] | None = None) -> None:
         self.algorithm, self.settings, self.policy = algorithm, settings or {}, Policy()
         self.machine = SchedulerStateMachine(create(algorithm, self.settings), self.policy)
-        self.steps: list[Step] = []
+        self.steps: list[tuple[Event, float, list[Instruction]]] = []
         self._requests = 0
 
     def at(self, now: float, event: Event) -> list[Instruction]:
         """Let the engine handle an event; returns what it says."""
         out = self.machine.handle(event, now)
-        self.steps.append(Step(now, event, self.machine.sequence))
+        self.steps.append((event, now, out))
         return out
 
     def see(self, now: float, pod: Pod) -> None:
@@ -64,8 +63,10 @@ class ScriptedLog:
         self.at(now, PodGone(pod.namespace, pod.name, pod.uid))
 
     def write(self, path: Path) -> Path:
-        head = recording.encode_header(self.algorithm, self.settings, self.policy)
-        path.write_bytes(head + b"".join(recording.encode_step(step) + b"\n" for step in self.steps))
+        writer = LineWriter()
+        lines = [writer.header(header_of(self.algorithm, self.settings, self.policy, recording="scripted"))]
+        lines += [writer.event(number, now, event, out) for number, (event, now, out) in enumerate(self.steps, start=1)]
+        path.write_bytes(b"".join(lines))
         return path
 
 

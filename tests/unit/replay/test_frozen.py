@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from extender.recording.records import RecordingError
 from extender.replay.frozen import freeze
 from extender.replay.logs import Log, open_log
 from extender.replay.moments import MomentError, parse
-from extender.server.recording import RecordingError
 from tests.support.engine.lives import lives
 from tests.support.engine.scripted_log import ScriptedLog
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from functools import cache
 from random import Random
@@ -16,13 +15,13 @@ from algorithm.hived.algorithm import HivedAlgorithm
 from algorithm.hived.state import fork as hived
 from algorithm.packing import PackingAlgorithm, copying
 from algorithm.registry import create
+from extender.recording.encoding import encode_instructions
+from extender.recording.records import policy_of
 from extender.scheduling import fork as module
 from extender.scheduling.events import AlgorithmPrepared, Event, PrepareAlgorithm, ReconfigureRequested
 from extender.scheduling.fork import Forking, fork
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.state.pod_info import PodInfo
-from extender.server import recording
-from extender.server.recording import encode_instructions
 from tests.support.engine.graphs import difference
 from tests.support.engine.lives import Life, lives
 from tests.support.hived.audit import audit
@@ -56,9 +55,8 @@ class Course:
 
     def __init__(self, algorithm: str, seed: int) -> None:
         life = a_life(algorithm, seed)
-        head = recording.read(io.BytesIO(life.log))[0]
-        self.settings = head.settings
-        self.engine = SchedulerStateMachine(create(algorithm, head.settings), recording.policy_of(head))
+        self.settings = life.header.settings
+        self.engine = SchedulerStateMachine(create(algorithm, self.settings), policy_of(life.header))
         self.rest = list(life.heard)
 
     def go_on(self, events: int) -> None:

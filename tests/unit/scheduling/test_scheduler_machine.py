@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 
 import pytest
@@ -12,8 +11,9 @@ from hypothesis.stateful import initialize, rule
 
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.registry import create
+from extender.recording.encoding import encode_instructions
 from extender.scheduling.commands import RequeuePod
-from extender.server import recording
+from tests.support.engine.logs import log_of, replayed
 from tests.support.engine.random_walk import CHANGES, drive
 from tests.support.engine.rules import SimulationRules
 from tests.support.engine.simulation import CALLS, GHOSTS, NAMES, NODES, POLICIES, EngineSimulation
@@ -117,18 +117,11 @@ def test_a_log_of_a_random_run_with_packing_replays_byte_for_byte(policy: str) -
     """Straight, and by way of the JSON log: what comes out is what the server had said."""
     world = EngineSimulation(POLICIES[policy], make=packing)
     drive(world, random.Random(f"replay {policy}"), 690)
-    said = [recording.encode_instructions(out) for _, _, out, _ in world.log]
-    log = io.BytesIO(_recorded(world))
-    header, steps = recording.read(log)
-    again = [recording.encode_instructions(out) for _, out in recording.replay(header, steps)]
-    assert again == said
+    said = [encode_instructions(out) for _, _, out, _ in world.log]
+    log = log_of("packing", world.policy, [(event, at, out) for event, at, out, _ in world.log])
+    assert replayed(log)[1] == said
     kinds = {type(item).__name__ for _, _, out, _ in world.log for item in out}
     assert kinds >= {"FilterAnswer", "BindAnswer", "WriteBinding", "ReadPod"}
-
-
-def _recorded(world: EngineSimulation) -> bytes:
-    header = recording.encode_header("packing", {}, world.policy)
-    return header + b"".join(recording.encode_step(recording.Step(at, event)) + b"\n" for event, at, _, _ in world.log)
 
 
 def test_a_nudge_is_for_a_pod_that_waits() -> None:

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from extender.server.loop import EngineLoop, Kinds
 from tests.support.apiserver.api import eventually
+from tests.support.engine.logs import Listening
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ class Bench:
         self.now, self.left = 100.0, 5.0
         self.engine = Seats(2)
         self.written: list[SeatInstruction] = []
-        self.recorded: list[tuple[SeatEvent, float]] = []
-        self.numbers: list[int] = []
+        self.record = Listening()
+        self.recorded, self.numbers = self.record.events, self.record.numbers
         self.refused = 0
         self.loop: EngineLoop[SeatEvent, SeatInstruction] = EngineLoop(
             self.engine,
@@ -105,10 +106,6 @@ class Bench:
             fence=lambda _term: self.left,
             record=self.record,
         )
-
-    def record(self, event: SeatEvent, at: float, number: int) -> None:
-        self.recorded.append((event, at))
-        self.numbers.append(number)
 
     def count(self) -> None:
         self.refused += 1

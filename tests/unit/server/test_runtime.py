@@ -16,12 +16,13 @@ from algorithm.reasons import Code, reason
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.kube.informers.podreader import PodReader
 from extender.scheduling.commands import BindFinished, Command, WriteBinding
-from extender.scheduling.events import Candidate, Event, NodeSeen, PodSeen, Synced, Ticked
+from extender.scheduling.events import Candidate, NodeSeen, PodSeen, Synced, Ticked
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
 from extender.server.runtime import Runtime
 from extender.server.views import Explanation
 from tests.support.apiserver.api import eventually
+from tests.support.engine.logs import Listening
 from tests.support.engine.objects import node, pod
 from tests.support.engine.plain_algorithm import PlainAlgorithm
 
@@ -34,7 +35,8 @@ class Bench:
 
     def __init__(self, **policy: float) -> None:
         self.commands: list[Command] = []
-        self.recorded: list[tuple[Event, float]] = []
+        self.record = Listening()
+        self.recorded = self.record.events
         self.now = 100.0
         self.machine = SchedulerStateMachine(PlainAlgorithm(), Policy(**policy))
         self.runtime = Runtime(self.machine, self.carry_out, clock=lambda: self.now, record=self.record)
@@ -44,9 +46,6 @@ class Bench:
         if self.fail:
             raise RuntimeError("committer is gone")
         self.commands.append(command)
-
-    def record(self, event: Event, at: float, _number: int) -> None:
-        self.recorded.append((event, at))
 
     def ready(self) -> None:
         self.runtime.handle(NodeSeen(node("a")), Synced())

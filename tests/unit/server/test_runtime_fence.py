@@ -13,6 +13,7 @@ from extender.scheduling.events import NodeSeen, Synced, TermBegan
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
 from extender.server.runtime import Runtime
+from tests.support.engine.logs import Listening
 from tests.support.engine.objects import node, pod
 from tests.support.engine.plain_algorithm import PlainAlgorithm
 
@@ -21,12 +22,12 @@ class House:
     def __init__(self) -> None:
         self.left = 5.0
         self.commands: list[Command] = []
-        self.events: list[object] = []
+        self.record = Listening()
         self.runtime = Runtime(
             SchedulerStateMachine(PlainAlgorithm(), Policy(elected=True)),
             self.commands.append,
             fence=lambda term: self.left if term == 1 else 0.0,
-            record=lambda event, _at, _number: self.events.append(event),
+            record=self.record,
         )
         self.runtime.handle(NodeSeen(node("a")), Synced())
 
@@ -68,4 +69,4 @@ def test_the_end_that_a_verb_found_is_recorded_before_the_verb(house: House) -> 
     house.runtime.handle(TermBegan(1))
     house.left = 0.0
     house.runtime.filter(pod("p"), SuggestedNodes(["a"]))
-    assert [type(event).__name__ for event in house.events[-2:]] == ["TermEnded", "FilterRequested"]
+    assert [type(event).__name__ for event, _ in house.record.events[-2:]] == ["TermEnded", "FilterRequested"]

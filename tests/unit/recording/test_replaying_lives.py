@@ -1,30 +1,22 @@
 """A recorded life is replayed without holes: a random simulation, by way of bytes, into a fresh engine.
 
 The simulation is that of tests.frozen: every fault, elections, crashes, changed settings, prioritize. Each replica
-records what it heard. A fresh engine with the recorded settings and policy must say the same, and every pod must have
-the same history, whose numbers are those of the recorded events.
+records what it heard and said. A fresh engine with the recorded settings and policy must say the same, and every pod
+must have the same history, whose numbers are those of the recorded events.
 """
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from algorithm.registry import create
+from extender.recording.records import RecordingError
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.server import recording
-from extender.server.recording import encode_instructions
-from tests.support.engine.lives import Life, lives
-
-
-def replayed(life: Life) -> tuple[SchedulerStateMachine, list[bytes]]:
-    header, steps = recording.read(io.BytesIO(life.log))
-    engine = SchedulerStateMachine(create(header.algorithm, header.settings), recording.policy_of(header))
-    return engine, [encode_instructions(out) for _, out in recording.replay_on(engine, steps)]
+from tests.support.engine.lives import lives
+from tests.support.engine.logs import replayed
 
 
 def histories(engine: SchedulerStateMachine) -> dict[str, Any]:
@@ -36,16 +28,15 @@ def histories(engine: SchedulerStateMachine) -> dict[str, Any]:
 @given(draw=st.integers(0, 100_000))
 def test_a_recorded_life_replays_byte_for_byte(algorithm: str, draw: int) -> None:
     for life in lives(algorithm, seed=3 * draw):
-        engine, said = replayed(life)
+        replay, said = replayed(life.log)
         assert said == life.said
-        assert histories(engine) == histories(life.engine)
-        for pod_info in engine.pod_infos():
+        assert histories(replay.engine) == histories(life.engine)
+        for pod_info in replay.engine.pod_infos():
             assert all(life.heard[line.event - 1][1] == line.at for line in pod_info.history), "another event's number"
 
 
 def test_a_missing_event_is_noticed() -> None:
     life = lives("packing", seed=6)[0]
     lines = life.log.splitlines(keepends=True)
-    life.log = b"".join([*lines[:5], *lines[6:]])
-    with pytest.raises(recording.RecordingError, match="log:6: expected event 5, not 6"):
-        replayed(life)
+    with pytest.raises(RecordingError, match="log:6: expected event 5, not 6"):
+        replayed(b"".join([*lines[:5], *lines[6:]]))

@@ -1,0 +1,140 @@
+"""Checkpoints: the state of the engine after one event, from which a replay goes on.
+
+    {"waggle_checkpoint": 2, "recording": "...", "number": 1000, "at": 12.5, ...}     the head
+    {"objects": [...], "kinds": [...]}                                                the state (`graph.py`), many lines
+    {"objects": 5123}                                                                 its end: so many objects
+
+A replay from it gives the same instructions, byte for byte, as one from the first event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from algorithm.registry import AlgorithmError, available, create
+from extender.recording.graph.kinds import GraphError, Kinds
+from extender.recording.graph.reading import decode
+from extender.recording.graph.writing import encode
+from extender.recording.lines import Lines
+from extender.recording.records import FORMAT, Header, RecordingError, policy_of
+from extender.scheduling.machine import SchedulerStateMachine
+
+_PACKAGES = ("algorithm", "extender.core", "extender.scheduling")
+
+
+class CheckpointHead(msgspec.Struct, frozen=True):
+    """The first line of a checkpoint: after which event it was taken, and of which recording. `at`: the time of it."""
+
+    waggle_checkpoint: int
+    recording: str
+    number: int
+    at: float
+    algorithm: str
+    release: str = ""
+    #: Where it was read; not written.
+    path: str = ""
+
+
+class _End(msgspec.Struct, forbid_unknown_fields=True):
+    objects: int
+
+
+def kinds_of(algorithm: str) -> Kinds:
+    """What a checkpoint of an engine with this algorithm may name: the engine, our algorithms, and the plug-in's own
+    package."""
+    point = available().get(algorithm)
+    own = () if point is None else (point.module.partition(".")[0],)
+    return Kinds((*_PACKAGES, *(each for each in own if each not in ("extender", "algorithm"))))
+
+
+def encode_checkpoint(
+    engine: SchedulerStateMachine, head: CheckpointHead, *, secrets: Container[str] = frozenset()
+) -> Iterator[bytes]:
+    """Yield the lines of the engine's state. Nobody may use the engine until then. Raises GraphError."""
+    yield msgspec.json.encode(msgspec.structs.replace(head, path="")) + b"\n"
+    objects = 0
+    for line in encode(engine, kinds_of(head.algorithm), secrets=secrets):
+        objects += line.objects
+        yield line.text + b"\n"
+    yield msgspec.json.encode(_End(objects)) + b"\n"
+
+
+def read_head(path: Path) -> CheckpointHead:
+    """Return the head of a checkpoint. Raises RecordingError or OSError."""
+    with Lines(path) as lines:
+        return _head(lines, next(lines, b""))
+
+
+def _head(lines: Lines, text: bytes) -> CheckpointHead:
+    try:
+        head = msgspec.json.decode(text, type=CheckpointHead)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise lines.wrong(f"no head of a checkpoint: {error}") from error
+    if head.waggle_checkpoint != FORMAT:
+        raise lines.wrong(f"a checkpoint of format {head.waggle_checkpoint}, this Waggle reads format {FORMAT}")
+    return msgspec.structs.replace(head, path=lines.name)
+
+
+def skip(lines: Lines) -> None:
+    """Read on to behind the checkpoint with which the file begins."""
+    next(lines, None)
+    for _ in _state(lines):
+        pass
+
+
+def _state(lines: Lines) -> Iterator[bytes]:
+    for text in lines:
+        if _is_end(text):
+            return
+        yield text
+    raise lines.wrong(f"the checkpoint is not complete{': ' + lines.cut_off if lines.cut_off else ''}")
+
+
+def _is_end(text: bytes) -> bool:
+    if not text.startswith(b'{"objects":') or text.startswith(b'{"objects":['):
+        return False
+    try:
+        msgspec.json.decode(text, type=_End)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+class Start(NamedTuple):
+    """Where a replay can begin: at the first event (`head` None), or at a checkpoint."""
+
+    header: Header
+    head: CheckpointHead | None
+
+    @property
+    def number(self) -> int:
+        """The number of the last event before it; 0: none."""
+        return self.head.number if self.head is not None else 0
+
+    def engine(self) -> SchedulerStateMachine:
+        """Return a new engine as it was then. Raises RecordingError, also if this program cannot make it."""
+        if self.head is not None:
+            return read_checkpoint(Path(self.head.path), self.head.algorithm)
+        try:
+            algorithm = create(self.header.algorithm, self.header.settings)
+        except AlgorithmError as error:
+            raise RecordingError(f"log:1: {error}") from error
+        return SchedulerStateMachine(algorithm, policy_of(self.header), epoch=self.header.epoch)
+
+
+def read_checkpoint(path: Path, algorithm: str) -> SchedulerStateMachine:
+    """Return the engine of a checkpoint. Raises RecordingError or OSError."""
+    with Lines(path) as lines:
+        head = _head(lines, next(lines, b""))
+        try:
+            engine = decode(_state(lines), kinds_of(algorithm))
+        except GraphError as error:
+            by = f", written by release {head.release}" if head.release else ""
+            raise RecordingError(f"{path}: the checkpoint{by} cannot be used: {error}") from error
+    if not isinstance(engine, SchedulerStateMachine):
+        raise RecordingError(f"{path}: the checkpoint has no engine in it, but a {type(engine).__name__}")
+    return engine

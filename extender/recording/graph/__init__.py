@@ -1,0 +1,20 @@
+"""A graph of Python objects as lines of JSON, and back: how the state of an engine gets into a checkpoint.
+
+    lines = writing.encode(root, Kinds(packages))    JSON texts, a few hundred objects each
+    root = reading.decode(lines, Kinds(packages))    an equal graph: the same classes, references shared as before
+
+An object is written once, and is a number wherever it is referred to, so cycles and shared references come back as they
+were. Order is kept: that of dictionaries, lists and sets.
+
+Reading is safe. A log comes from somebody else, so nothing in it can run anything:
+
+* a class or a function is named, and only taken from the packages in `Kinds`: those of the engine and of the algorithm;
+* an instance is made without its constructor and gets the attributes that were written; msgspec's structs, whose
+  constructor only sets fields, are made by it unless they have a `__post_init__`;
+* there are bounds for objects, classes and the length of a line, and every number is checked.
+
+What cannot be written (a lock, a thread, a file, a lambda, a class of another package) is a GraphError that says where
+it hangs. `secrets`: texts that are masked wherever they stand (`masks.py`).
+
+The format is that of one program: another release may have other classes. What differs is named by GraphError.
+"""

@@ -1,0 +1,89 @@
+"""The lines of a file, compressed or not, within bounds: a file that somebody sent cannot fill the memory.
+
+Lines are read one by one. A line has at most LONGEST_LINE bytes, however far it is compressed, and no more than that
+and one block is ever in memory. A file that was cut off (the server was killed, or still writes) ends with its last
+complete line, and `cut_off` says so; anything else that is wrong is a RecordingError with file and line.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from extender.recording.records import RecordingError
+
+LONGEST_LINE = 32 << 20
+_BLOCK = 256 << 10
+_GZIP = b"\x1f\x8b"
+
+
+class Lines:
+    """An iterator over the lines of one file, without their line breaks. Close it, or use it as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        #: How many lines were read.
+        self.number = 0
+        #: Why the file ends before its end; "" if it is complete, as far as it was read.
+        self.cut_off = ""
+        self._file: IO[bytes] = path.open("rb")
+        self._blocks = self._inflated() if self._file.peek(2)[:2] == _GZIP else self._plain()
+        self._lines = self._split()
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        line = next(self._lines)
+        self.number += 1
+        return line
+
+    def wrong(self, why: str) -> RecordingError:
+        """What is wrong in the line that was read last."""
+        return RecordingError(f"{self.name}:{max(self.number, 1)}: {why}")
+
+    def _split(self) -> Iterator[bytes]:
+        rest = b""
+        for block in self._blocks:
+            rest += block
+            if b"\n" in block:
+                *lines, rest = rest.split(b"\n")
+                yield from lines
+            if len(rest) > LONGEST_LINE:
+                raise RecordingError(
+                    f"{self.name}:{self.number + 1}: a line of more than {LONGEST_LINE} bytes: no Waggle recording"
+                )
+        if rest:
+            self.cut_off = self.cut_off or "its last line is not complete"
+
+    def _plain(self) -> Iterator[bytes]:
+        while block := self._file.read(_BLOCK):
+            yield block
+
+    def _inflated(self) -> Iterator[bytes]:
+        """All members of a gzip file, one after the other."""
+        inflate, data = zlib.decompressobj(31), b""
+        try:
+            while True:
+                data = data or self._file.read(_BLOCK)
+                if not data:
+                    if not inflate.eof:
+                        self.cut_off = "it was cut off"
+                    return
+                if inflate.eof:
+                    inflate = zlib.decompressobj(31)
+                yield inflate.decompress(data, _BLOCK)
+                data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+        except zlib.error as error:
+            raise RecordingError(f"{self.name}:{self.number + 1}: damaged after this line: {error}") from error

@@ -1,0 +1,415 @@
+"""Records all events of the engine, and what it answered, into a folder of bounded size.
+
+    engine's loop --> heard(event), said(answer) --> queue, bounded --> thread waggle-recorder --> segments, checkpoints
+     under its lock      a reference to immutable data each               encodes, compresses, writes, deletes
+
+The engine has no clock and no randomness of its own, so a replay gives the same instructions as the server gave.
+
+Promises. A decision never waits for the recorder: if the queue is full (a slow disk), events are left out, which is
+counted and said, and the log says which. What was written can be read after a crash, up to the last second. The folder
+stays below `most_bytes`: the oldest segments are deleted, and what is left can be replayed, since every new segment
+gets a checkpoint (`checkpoint.py`), unless little has happened since the last one. If no checkpoint can be made (a
+plug-in that cannot be copied), the first segment is kept, and the recording ends when the folder is full: said once.
+
+A recording contains the name, labels and stored annotations of every pod, so only its owner can read it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+
+from algorithm.registry import settings_model
+from extender.recording.checkpointer import Checkpointer, Source
+from extender.recording.encoding import LineWriter, header_of
+from extender.recording.files import CHECKPOINT, LOG, CompressedFile, OwnFolder, name_of
+from extender.recording.masks import Masks
+from extender.recording.records import Gap, Position
+from extender.recording.retention import Retention
+from extender.scheduling.events import Event, FilterRequested, Instruction, PrioritizeRequested
+from extender.scheduling.policy import Policy
+
+log = structlog.get_logger(__name__)
+
+#: Bytes on disk of one recording, by default; and the least that makes sense.
+MOST_BYTES, LEAST_BYTES = 512 << 20, 1 << 20
+#: A segment ends after so many bytes (a part of all), uncompressed bytes, or seconds.
+_SEGMENTS, _LONGEST_SEGMENT, _MOST_PLAIN, _SEGMENT_SECONDS = 16, 32 << 20, 512 << 20, 3600.0
+#: A segment that is only old goes on while it has less than this.
+_LEAST_OF_OLD = 64 << 10
+#: Events are gathered for so long; what was written is flushed after so long, seconds.
+_GATHER, _FLUSH = 0.05, 1.0
+#: After a fault of the disk it is tried again, seconds.
+_RETRY = 30.0
+#: An event without an answer is written without it after so long, seconds: the engine may hang.
+_PATIENCE = 0.5
+#: What may wait to be written: events, and their bytes, estimated.
+_MOST_EVENTS, _MOST_QUEUED = 100_000, 128 << 20
+_BYTES_OF_EVENT, _BYTES_OF_NAME = 1000, 24
+
+
+class Status(NamedTuple):
+    """For metrics and probes. `bytes` are those of the folder, `cpu` the seconds of the recorder's thread."""
+
+    events: int
+    lost: int
+    queued: int
+    bytes: int
+    segments: int
+    checkpoints: int
+    cpu: float
+    longest_hold: float
+    warning: str
+
+
+class _Entry:
+    """One event in the queue. `said` is set once the engine has answered: instructions, or how it failed."""
+
+    __slots__ = ("at", "event", "is_written", "number", "said", "weight")
+
+    def __init__(self, number: int, at: float, event: Event | Gap) -> None:
+        self.number, self.at, self.event, self.weight = number, at, event, _BYTES_OF_EVENT
+        self.is_written = False
+        self.said: Sequence[Instruction] | str | None = None
+
+
+class Recorder:
+    """Records into a folder, in its own thread. `heard` and `said` are called under the engine's lock, one after the
+    other; `close` waits until everything is written.
+
+    Raises OSError if the folder cannot be written, is somebody else's, or is used by another server.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        algorithm: str,
+        settings: Mapping[str, Any],
+        policy: Policy,
+        *,
+        most_bytes: int = MOST_BYTES,
+        epoch: float | None = None,
+        masks: Masks | None = None,
+        release: str = "",
+    ) -> None:
+        self._folder = OwnFolder(folder)
+        self._masks = masks or Masks()
+        #: The engine's clock plus this is seconds since 1970.
+        self.epoch = epoch
+        kept = self._masks.settings(settings, settings_model(algorithm))
+        name = secrets.token_hex(8)
+        self._header = header_of(algorithm, kept, policy, recording=name, release=release, epoch=epoch)
+        self._most_bytes = max(most_bytes, LEAST_BYTES)
+        self._segment_bytes = min(self._most_bytes // _SEGMENTS, _LONGEST_SEGMENT)
+        self._retention = Retention(self._folder, self._most_bytes)
+        self._queue: deque[_Entry] = deque()
+        self._last = _Entry(0, 0.0, Gap(0, 0, ""))
+        #: Weights that were put into the queue (under the engine's lock) and taken out of it (by the thread).
+        self._put = self._taken = 0
+        #: The events that are left out now, as the queue is full: the first of them; 0: none.
+        self._lost_since = 0
+        self._lost = self._events = 0
+        self._wake, self._closing = threading.Event(), threading.Event()
+        self._is_awake = False
+        self._cpu = 0.0
+        #: What the thread works on.
+        self._file: CompressedFile | None = None
+        self._lines = LineWriter(self._masks)
+        self._segments, self._number, self._written, self._began, self._flushed = 0, 0, 0, 0.0, 0.0
+        #: The bytes since the last point where a replay can begin.
+        self._since_start = 0
+        #: The event that has no answer yet, and since when it is known, seconds.
+        self._seen: tuple[int, float] = (0, 0.0)
+        #: Why events are missing before the next one; what is wrong with the disk, and when it is tried again.
+        self._missing, self._fault, self._retry_at = "", "", 0.0
+        self._ended = ""
+        self._checkpointer: Checkpointer | None = None
+        try:
+            self._begin_segment(1)
+        except OSError:
+            self._folder.close()
+            raise
+        self._thread = threading.Thread(target=self._run, name="waggle-recorder", daemon=True)
+        self._thread.start()
+
+    def attach(self, source: Source) -> None:
+        """Say where checkpoints come from. Without it none are made, and the first segment is kept."""
+        self._checkpointer = Checkpointer(source, self._header, self._masks)
+
+    # -- under the engine's lock ----------------------------------------------------------------------------------
+
+    def heard(self, event: Event, at: float, number: int) -> None:
+        """Record an event, before it is handled."""
+        weight = _BYTES_OF_EVENT
+        if isinstance(event, FilterRequested | PrioritizeRequested):
+            weight += _BYTES_OF_NAME * len(event.nodes)
+        is_full = self._put - self._taken + weight > _MOST_QUEUED or len(self._queue) >= _MOST_EVENTS
+        if (is_full or self._lost_since) and not self._has_room_again(number, at, weight):
+            return
+        self._last = entry = _Entry(number, at, event)
+        entry.weight = weight
+        self._put += weight
+        self._queue.append(entry)
+        if not self._is_awake:
+            self._is_awake = True
+            self._wake.set()
+
+    def said(self, answer: Sequence[Instruction]) -> None:
+        """Record what the engine answered to the event that was heard last."""
+        self._last.said = answer
+
+    def failed(self, why: str) -> None:
+        """Record that the engine failed at the event that was heard last."""
+        self._last.said = why
+
+    def _has_room_again(self, number: int, at: float, weight: int) -> bool:
+        """Whether there is room again after a full queue; otherwise the event is left out."""
+        is_free = self._put - self._taken + weight < _MOST_QUEUED // 2 and len(self._queue) < _MOST_EVENTS // 2
+        if self._lost_since and is_free:
+            gap = _Entry(number - 1, at, Gap(self._lost_since, number - 1, "the recorder could not keep up"))
+            gap.said = ()
+            self._put += gap.weight
+            self._queue.append(gap)
+            self._lost_since = 0
+            return True
+        self._lost_since = self._lost_since or number
+        self._lost += 1
+        self._last = _Entry(number, at, Gap(0, 0, ""))
+        return False
+
+    # -- for others -----------------------------------------------------------------------------------------------
+
+    @property
+    def position(self) -> Position:
+        """The file that is written, and the number of the last event that was heard: the log that has it."""
+        file = self._file
+        return Position(str(file.path if file is not None else self._folder.path), self._last.number)
+
+    @property
+    def status(self) -> Status:
+        """What metrics and probes show. Any thread."""
+        made = self._checkpointer
+        return Status(
+            events=self._events,
+            lost=self._lost,
+            queued=len(self._queue),
+            bytes=self._retention.bytes + (self._file.bytes if self._file is not None else 0),
+            segments=self._segments,
+            checkpoints=made.made if made is not None else 0,
+            cpu=self._cpu,
+            longest_hold=made.longest_hold if made is not None else 0.0,
+            warning=self._warning(),
+        )
+
+    def _warning(self) -> str:
+        if self._ended:
+            return f"the recording has ended: {self._ended}"
+        if self._fault:
+            return f"events are not recorded: {self._fault}"
+        return "events are not recorded: the disk is too slow" if self._lost_since else ""
+
+    def close(self) -> None:
+        """Write what is left, and end the recording. Idempotent."""
+        self._closing.set()
+        self._wake.set()
+        self._thread.join()
+
+    # -- the thread -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.is_set():
+                self._wake.wait(0.0 if self._is_making else _FLUSH)
+                self._closing.wait(_GATHER)
+                self._wake.clear()
+                self._is_awake = False
+                self._turn()
+            self._drain(is_last=True)
+            self._end(self._ended)
+        except OSError as error:
+            self._fail(error)
+        except Exception:
+            self._ended = "an internal error, see the log"
+            log.exception("recording has ended")
+        finally:
+            if self._checkpointer is not None:
+                self._checkpointer.abandon()
+            self._folder.close()
+
+    @property
+    def _is_making(self) -> bool:
+        return self._checkpointer is not None and self._checkpointer.is_making
+
+    def _turn(self) -> None:
+        try:
+            self._drain()
+            self._after()
+            self._checkpoint()
+        except OSError as error:
+            self._fail(error)
+        self._cpu = time.thread_time()
+
+    def _drain(self, *, is_last: bool = False) -> None:
+        while self._queue:
+            entry = self._queue[0]
+            if entry.said is None and len(self._queue) == 1 and not is_last:
+                self._write_unanswered(entry)
+                return
+            self._write(entry)
+            self._queue.popleft()
+            self._taken += entry.weight
+
+    def _write_unanswered(self, entry: _Entry) -> None:
+        """Write an event for whose answer the engine takes long; the answer is written when it is there."""
+        if self._seen[0] != entry.number:
+            self._seen = entry.number, time.monotonic()
+        if not entry.is_written and time.monotonic() - self._seen[1] > _PATIENCE:
+            self._write(entry)
+            entry.is_written = True
+
+    def _write(self, entry: _Entry) -> None:
+        if isinstance(entry.event, Gap):
+            self._missing = entry.event.why
+        elif self._can_write(entry.number):
+            self._put_lines(entry, entry.event)
+
+    def _can_write(self, number: int) -> bool:
+        """Whether there is a segment for the event of this number. Begins one after a gap."""
+        if self._ended or (self._fault and time.monotonic() < self._retry_at):
+            self._lost += 1
+            return False
+        if self._missing:
+            self._begin_segment(number)
+            self._fault = ""
+        return True
+
+    def _put_lines(self, entry: _Entry, event: Event) -> None:
+        assert self._file is not None
+        try:
+            if entry.is_written:
+                line = self._lines.answer(entry.number, entry.said) if entry.said is not None else b""
+            else:
+                line = self._lines.event(entry.number, entry.at, event, entry.said)
+        except Exception as error:  # of what an algorithm put into its answer
+            log.exception("an event cannot be recorded", number=entry.number, kind=type(event).__name__)
+            self._missing = f"event {entry.number} cannot be written: {type(error).__name__}: {error}"
+            self._lost += 1
+            return
+        self._file.write(line)
+        self._written = entry.number
+        self._events += not entry.is_written
+        if self._file.bytes >= self._segment_bytes or self._file.plain_bytes >= _MOST_PLAIN:
+            self._next_segment()
+
+    # -- segments -------------------------------------------------------------------------------------------------
+
+    def _begin_segment(self, first: int) -> None:
+        """End the segment that is written, if there is one, and begin another one. Raises OSError."""
+        self._finish()
+        self._segments += 1
+        self._number = self._folder.next_number()
+        self._file = CompressedFile(self._folder.path / name_of(self._number, LOG))
+        self._lines = LineWriter(self._masks)
+        header = msgspec.structs.replace(
+            self._header,
+            segment=self._segments,
+            first=first,
+            gap=self._missing,
+            masked=tuple(sorted(self._masks.masked)),
+        )
+        self._file.write(self._lines.header(header))
+        self._file.flush()
+        self._began = self._flushed = time.monotonic()
+        self._written = first - 1
+        if self._missing or self._since_start >= max(self._segment_bytes, 2 * self._bytes_of_checkpoint):
+            self._want_checkpoint()
+        self._missing = ""
+
+    def _finish(self) -> None:
+        file, self._file = self._file, None
+        if file is None:
+            return
+        file.finish()
+        self._since_start += file.bytes
+        self._retention.add(self._number, file.path, file.bytes, is_start=self._segments == 1)
+
+    def _after(self) -> None:
+        """Flush, and end a segment that is large or old. Raises OSError."""
+        file, now = self._file, time.monotonic()
+        if file is None:
+            return
+        if now - self._flushed >= _FLUSH:
+            file.flush()
+            self._flushed = now
+        is_old = now - self._began > _SEGMENT_SECONDS and file.bytes > _LEAST_OF_OLD
+        if is_old or file.bytes >= self._segment_bytes:
+            self._next_segment()
+
+    def _next_segment(self) -> None:
+        self._begin_segment(self._written + 1)
+        self._tidy()
+        self._checkpoint()
+
+    def _tidy(self) -> None:
+        """Delete what is too old. A fifth of the room is for what is written until the next checkpoint is made."""
+        room = 2 * self._segment_bytes + self._bytes_of_checkpoint
+        if self._retention.tidy(room + self._most_bytes // 5, self._number):
+            return
+        self._want_checkpoint()
+        if self._retention.bytes + room <= self._most_bytes:
+            return
+        made = self._checkpointer
+        if made is not None and made.impossible:
+            why = f"no checkpoints can be made ({made.impossible}), so what was recorded first cannot be deleted"
+        else:
+            why = f"what a replay needs takes more: checkpoints of {self._bytes_of_checkpoint} bytes"
+        self._end(f"{self._most_bytes >> 20} MiB are full, and {why}")
+
+    def _end(self, why: str = "") -> None:
+        """End the recording: the server ends, or `why`."""
+        file = self._file
+        if file is not None:
+            file.write(self._lines.end(self._written))
+            self._finish()
+        if why and not self._ended:
+            self._ended = why
+            log.warning("recording has ended", why=why)
+
+    def _fail(self, error: OSError) -> None:
+        """The disk is full, for example. Events are left out until it works again."""
+        if self._file is not None:
+            self._retention.add(self._number, self._file.path, self._file.bytes, is_start=self._segments == 1)
+            self._file.abandon()
+            self._file = None
+        if not self._fault:
+            log.error("recording is interrupted, and is tried again", why=str(error))
+        self._fault = str(error)
+        self._missing = f"they could not be written: {error}"
+        self._retry_at = time.monotonic() + _RETRY
+
+    # -- checkpoints ----------------------------------------------------------------------------------------------
+
+    @property
+    def _bytes_of_checkpoint(self) -> int:
+        return self._checkpointer.last_bytes if self._checkpointer is not None else 0
+
+    def _want_checkpoint(self) -> None:
+        if self._checkpointer is not None and not self._is_making:
+            self._checkpointer.want(self._folder.path / name_of(self._number, CHECKPOINT))
+
+    def _checkpoint(self) -> None:
+        if self._checkpointer is None or self._ended or self._file is None:
+            return
+        path = self._checkpointer.step()
+        if path is not None:
+            self._since_start = 0
+            self._retention.add(int(path.name[:6]), path, self._bytes_of_checkpoint, is_start=True)
+            self._tidy()

@@ -1,0 +1,208 @@
+"""The recorder: what the engine hears and says ends in a folder that replays, stays small, and survives trouble."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from algorithm.interface import SuggestedNodes
+from algorithm.registry import create
+from extender.recording import recorder as module
+from extender.recording.checkpointer import Source
+from extender.recording.files import LOG, files_in
+from extender.recording.log import Recording, open_log
+from extender.recording.recorder import Recorder
+from extender.recording.replaying import Replay
+from extender.scheduling.events import FilterRequested, NodeSeen, PodGone, PodSeen, Synced
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.policy import Policy
+from tests.support.apiserver.api import eventually
+from tests.support.engine.objects import node, pod
+
+
+class Serving:
+    """An engine that is recorded, as the loop of a server does it."""
+
+    def __init__(self, folder: Path, most_bytes: int = 64 << 20, *, attached: bool = True) -> None:
+        self.folder, self.now, self.pods = folder, 100.0, 0
+        self.lock = threading.Lock()
+        self.machine = SchedulerStateMachine(create("packing", {}), Policy(), epoch=1000.0)
+        self.recorder = Recorder(folder, "packing", {}, Policy(), most_bytes=most_bytes, epoch=1000.0, release="9")
+        if attached:
+            self.recorder.attach(Source(self.machine, self.in_turns, threading.Lock()))
+
+    def in_turns(self, pieces: Iterator[bool]) -> Iterator[bool]:
+        while True:
+            with self.lock:
+                piece = next(pieces, None)
+            if piece is None:
+                return
+            yield piece
+
+    def handle(self, *events: Any) -> None:
+        for event in events:
+            with self.lock:
+                self.now += 1
+                self.recorder.heard(event, self.now, self.machine.sequence + 1)
+                self.recorder.said(self.machine.handle(event, self.now))
+
+    def begin(self, nodes: int = 3) -> None:
+        self.handle(*(NodeSeen(node(f"n{number}")) for number in range(nodes)), Synced())
+
+    def churn(self, pods: int) -> None:
+        """Pods that come, get a place, and go again."""
+        for _ in range(pods):
+            self.pods += 1
+            one = pod(f"p{self.pods}")
+            self.handle(PodSeen(one), FilterRequested(one, SuggestedNodes(["n0", "n1", "n2"])))
+            self.handle(PodGone(one.namespace, one.name, one.uid))
+
+    def replay(self) -> Recording:
+        """Assert that what is left replays to the very same engine."""
+        recording = open_log(self.folder).recordings[-1]
+        replay = Replay(recording)
+        for played in replay:
+            assert played.divergence is None, played
+        assert replay.number == self.machine.sequence
+        assert {p.uid: list(p.history) for p in replay.engine.pod_infos()} == {
+            p.uid: list(p.history) for p in self.machine.pod_infos()
+        }
+        return recording
+
+
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small folders, and nothing waits."""
+    for name, value in (("LEAST_BYTES", 1000), ("_FLUSH", 0.0), ("_GATHER", 0.001)):
+        monkeypatch.setattr(module, name, value)
+
+
+def numbers(folder: Path, kind: str) -> list[int]:
+    return [each.number for each in files_in(folder) if each.kind == kind]
+
+
+def test_what_was_recorded_replays_with_its_times(tmp_path: Path) -> None:
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    serving.churn(5)
+    serving.recorder.close()
+    recording = serving.replay()
+    steps = list(recording.steps())
+    assert [step.number for step in steps] == list(range(1, 20))
+    assert (recording.wall(steps[0].at), recording.ended, recording.remarks) == (1101.0, 19, [])
+    assert (recording.header.release, recording.header.epoch) == ("9", 1000.0)
+
+
+def test_old_segments_are_deleted_and_the_rest_replays_from_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(monkeypatch)
+    serving = Serving(tmp_path / "log", 320_000)
+    serving.begin()
+    while numbers(tmp_path / "log", LOG)[0] < 3:
+        serving.churn(20)
+        time.sleep(0.01)
+    serving.recorder.close()
+    recording = serving.replay()
+    assert recording.header.first > 1
+    assert recording.starts[0].head is not None
+    assert sum(each.path.stat().st_size for each in files_in(tmp_path / "log")) < 320_000
+    assert serving.recorder.status.checkpoints > 1
+
+
+def test_a_restarted_server_goes_on_in_the_same_folder(tmp_path: Path) -> None:
+    for run in range(3):
+        serving = Serving(tmp_path / "log")
+        serving.begin()
+        serving.churn(run)
+        serving.recorder.close()
+    assert numbers(tmp_path / "log", LOG) == [1, 2, 3]
+    found = open_log(tmp_path / "log").recordings
+    assert len({each.header.recording for each in found}) == 3
+    assert [sum(1 for _ in each.steps()) for each in found] == [4, 7, 10]
+
+
+def test_what_was_written_is_read_while_the_server_still_runs_or_was_killed(tmp_path: Path) -> None:
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    serving.churn(2)
+    eventually(lambda: len(list(open_log(tmp_path / "log").recordings[0].steps())) == 10)
+    recording = open_log(tmp_path / "log").recordings[0]
+    assert len(list(recording.steps())) == 10
+    assert "the server was killed, or still runs" in recording.remarks[0] or "cut off" in recording.remarks[0]
+    serving.recorder.close()
+
+
+def test_a_full_queue_loses_events_which_is_said_counted_and_repaired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_EVENTS", 10)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    eventually(lambda: serving.recorder.status.queued == 0)
+    serving.recorder._is_awake = True  # it sleeps on
+    serving.churn(20)
+    assert "too slow" in serving.recorder.status.warning
+    lost = serving.recorder.status.lost
+    assert lost > 40
+    serving.recorder._is_awake = False
+    serving.recorder._wake.set()
+    eventually(lambda: serving.recorder.status.queued == 0)
+    serving.churn(1)
+    eventually(lambda: serving.recorder.status.checkpoints == 1)
+    assert serving.recorder.status.warning == ""
+    serving.churn(2)
+    serving.recorder.close()
+    recording = open_log(tmp_path / "log").recordings[0]
+    replay = Replay(recording)
+    assert not [played for played in replay if played.divergence]
+    assert replay.number == serving.machine.sequence
+    (gap,) = replay.gaps
+    assert (gap.why, gap.last - gap.first >= lost - 1) == ("the recorder could not keep up", True)
+
+
+def test_a_hanging_engine_leaves_the_event_in_the_log(tmp_path: Path) -> None:
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    asked = FilterRequested(pod("p"), SuggestedNodes(["n0"]))
+    serving.recorder.heard(asked, 200.0, 5)
+    read = lambda: list(open_log(tmp_path / "log").recordings[0].steps())  # noqa: E731
+    eventually(lambda: len(read()) == 5)
+    assert (read()[-1].event, read()[-1].said) == (asked, None)
+    serving.recorder.said([])
+    serving.recorder.close()
+    assert read()[-1].said is not None
+    assert open_log(tmp_path / "log").recordings[0].starts
+
+
+def test_an_algorithm_without_copies_keeps_its_first_segment_until_the_folder_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(monkeypatch)
+    serving = Serving(tmp_path / "log", 160_000)
+    monkeypatch.setattr(type(serving.machine.driver.algorithm), "forks", _cannot)
+    serving.begin()
+    while not serving.recorder.status.warning:
+        serving.churn(20)
+        time.sleep(0.01)
+    assert "no checkpoints can be made (no copies)" in serving.recorder.status.warning
+    serving.recorder.close()
+    recording = open_log(tmp_path / "log").recordings[0]
+    assert recording.header.first == 1
+    assert not [played for played in Replay(recording) if played.divergence]
+    assert sum(each.path.stat().st_size for each in files_in(tmp_path / "log")) <= 160_000
+
+
+def _cannot(self: Any) -> Iterator[Any]:
+    raise NotImplementedError("no copies")
+
+
+def test_the_position_names_the_file_and_the_event(tmp_path: Path) -> None:
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    assert serving.recorder.position == (str(tmp_path / "log" / f"000001.{LOG}.gz"), 4)
+    serving.recorder.close()
