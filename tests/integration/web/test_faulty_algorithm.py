@@ -6,7 +6,6 @@ A whole server with an installed plug-in that does each wrong thing for a pod of
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 import time
@@ -21,6 +20,9 @@ from algorithm.interface import Bind, Phase, ScheduleResult, SuggestedNodes, Wai
 from algorithm.model import Pod
 from algorithm.reasons import Code, reason
 from algorithm.registry import Plugin
+from extender.recording.log import open_log
+from extender.recording.records import Gap, Step
+from extender.scheduling.events import FilterRequested
 from extender.scheduling.faults import FaultKind
 from extender.scheduling.verbs.steady import MOST_CHANGES
 from tests.support.cluster.local_cluster import LocalCluster, world
@@ -119,13 +121,13 @@ def test_the_replayed_event_is_the_one_that_went_wrong(faulty: LocalCluster) -> 
     number = faulty.waggle.client.get("/v1/inspect/algorithm").json["lastFault"]["event"]
     record = faulty.waggle._record
 
-    def recorded() -> dict[str, object] | None:
-        found = [json.loads(line) for line in record.read_bytes().splitlines()[1:]]
-        return next((each for each in found if each["number"] == number), None)
+    def recorded() -> Step | Gap | None:
+        steps = open_log(record).recordings[-1].steps()
+        return next((step for step in steps if isinstance(step, Step) and step.number == number), None)
 
-    step = faulty.until(recorded)
-    assert step["event"] == "FilterRequested"
-    assert step["data"]["pod"]["name"] == "raises"
+    event = faulty.until(recorded).event
+    assert isinstance(event, FilterRequested)
+    assert event.pod.name == "raises"
 
 
 @pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason=ABSENT)
