@@ -1,7 +1,7 @@
 """PodDisruptionBudgets as preemption looks at them: which victims would violate one.
 
 A budget that matches nothing (no selector, or an empty one) protects nobody here, nor do pods without labels. What a
-budget still allows is its status; nobody here keeps it up to date.
+budget still allows is its status; nobody here keeps it up to date (a plan does: `changed_by`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ class Budget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resource_version: str = ""
     selector: tuple[Requirement, ...] = ()
     allowed: int = 0
+    #: How many healthy pods there are too few: so many have to come before any may go.
+    lacking: int = 0
     disrupted: frozenset[str] = frozenset()
+    #: Its selector is there and empty: the Eviction API takes that for all pods, preemption for none.
+    covers_all: bool = False
 
     @property
     def key(self) -> str:
@@ -37,6 +41,17 @@ class Budget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         labels = pod.pod.labels
         matches = all(requirement_holds(each, lookup(labels, each.key)) for each in self.selector)
         return matches and pod.key.name not in self.disrupted
+
+    def covers(self, pod: SchedPod) -> bool:
+        """Whether the Eviction API asks this budget about the pod."""
+        if self.covers_all:
+            return self.namespace == pod.key.namespace
+        return self.protects(pod)
+
+    def changed_by(self, change: int) -> Budget:
+        """The budget after so many healthy pods more, or fewer, than now."""
+        left = self.allowed - self.lacking + change
+        return msgspec.structs.replace(self, allowed=max(0, left), lacking=max(0, -left))
 
 
 def violating(victims: Iterable[SchedPod], budgets: Iterable[Budget]) -> set[str]:
@@ -81,6 +96,8 @@ class _SpecWire(msgspec.Struct, gc=False):
 
 class _StatusWire(msgspec.Struct, gc=False, rename="camel"):
     disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
     disrupted_pods: dict[str, str] | None = None
 
 
@@ -100,14 +117,17 @@ def decode_budget(raw: bytes | msgspec.Raw) -> Budget:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(str(error)) from error
     metadata, status = wire.metadata, wire.status or _StatusWire()
+    selector = wire.spec.selector if wire.spec else None
     return Budget(
         namespace=metadata.namespace,
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        selector=_requirements(wire.spec.selector if wire.spec else None),
+        selector=_requirements(selector),
         allowed=status.disruptions_allowed,
+        lacking=max(0, status.desired_healthy - status.current_healthy),
         disrupted=frozenset(status.disrupted_pods or ()),
+        covers_all=selector is not None and not (selector.match_labels or selector.match_expressions),
     )
 
 

@@ -15,12 +15,15 @@ Object = dict[str, Any]
 
 
 def new_budget(obj: RawObject, pods: Iterable[PlanPod]) -> Budget:
-    """Return the budget of a manifest with what it allows now, by the pods that run. Raises DecodeError."""
+    """Return the budget of a manifest with what it allows now, by those of these pods that are ready.
+
+    `pods`: also those that are new, and not ready yet: they count among the pods that are expected. Raises DecodeError.
+    """
     plain = decode_budget(obj.json)
     spec = msgspec.json.decode(obj.json).get("spec", {})
-    chosen = [each for each in pods if plain.protects(each.pod) and not each.pod.pod.finished]
-    healthy = sum(each.ready for each in chosen)
-    return msgspec.structs.replace(plain, allowed=max(0, healthy - _wanted(spec, len(chosen))))
+    chosen = [each for each in pods if plain.covers(each.pod) and not each.pod.pod.finished]
+    wanted = _wanted(spec, len(chosen))
+    return msgspec.structs.replace(plain, allowed=0, lacking=wanted).changed_by(sum(each.ready for each in chosen))
 
 
 def _wanted(spec: Object, expected: int) -> int:

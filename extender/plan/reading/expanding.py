@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -70,6 +70,8 @@ class _Expansion:
         self._pods: list[PlanPod] = []
         self._added: list[SchedNode] = []
         self._budgets: list[Budget] = []
+        #: Budgets of manifests, which wait until all pods are known.
+        self._to_count: list[RawObject] = []
         self._others: list[RawObject] = []
         self._unknown: list[str] = []
         self._warnings: list[str] = []
@@ -78,13 +80,9 @@ class _Expansion:
     def run(self) -> Expanded:
         """Take one object after the other."""
         for each in self._objects:
-            try:
-                self._take(each)
-            except _FAULTS as error:
-                texts = texts_of(error) if isinstance(error, ApiError) else [str(error)]
-                self._errors += [f"{_place(each)}: {text}" for text in texts]
-            except MALFORMED as error:
-                self._errors.append(f"{_place(each)}: it cannot be read as a {each.kind}: {error!r}")
+            self._try(self._take, each)
+        for each in self._to_count:
+            self._try(self._count, each)
         return Expanded(
             pods=tuple(self._pods),
             nodes=tuple(self._added),
@@ -95,6 +93,19 @@ class _Expansion:
             errors=tuple(self._errors),
         )
 
+    def _try(self, take: Callable[[RawObject], None], obj: RawObject) -> None:
+        """Take an object, and note what is wrong with it."""
+        try:
+            take(obj)
+        except _FAULTS as error:
+            texts = texts_of(error) if isinstance(error, ApiError) else [str(error)]
+            self._errors += [f"{_place(obj)}: {text}" for text in texts]
+        except MALFORMED as error:
+            self._errors.append(f"{_place(obj)}: it cannot be read as a {obj.kind}: {error!r}")
+
+    def _count(self, obj: RawObject) -> None:
+        self._budgets.append(new_budget(obj, (*self._world.pods, *self._pods)))
+
     def _take(self, obj: RawObject) -> None:
         role = role_of(obj.api_version, obj.kind)
         if role is Role.MAKES_PODS:
@@ -104,7 +115,7 @@ class _Expansion:
         elif role is Role.NODE:
             self._node(obj)
         elif obj.kind == "PodDisruptionBudget" and role is Role.READ:
-            self._budgets.append(new_budget(obj, self._world.pods))
+            self._to_count.append(obj)
         elif role is Role.READ:
             self._others.append(obj)
         elif role is Role.NOT_PLANNED:

@@ -25,6 +25,9 @@ from extender.plan.run.state import PlanState
 
 #: A pod that is made again more often would be for ever.
 MOST_TIMES = 100
+#: Seconds until what a timer wants to be written has come back to kube-scheduler. Other timers that are due by then
+#: fire before it asks again.
+ROUND_TRIP = 0.02
 
 
 def make_plan(world: World, changes: Changes, options: Options | None = None) -> Plan:
@@ -172,5 +175,5 @@ class PlanRun:
             self._progress, self._until = self.state.cluster.progress, self.state.clock.time + patience
         if due > self._until:
             return False
-        self.state.clock.jump(due)
+        self.state.clock.jump(due + ROUND_TRIP)
         return True

@@ -133,14 +133,15 @@ class PlanCluster:
         self._changes.append(("budget_seen", budget))
 
     def may_evict(self, pod: SchedPod) -> bool:
-        """Whether no budget forbids to evict the pod now."""
-        return all(budget.allowed > 0 for budget in self.budgets.values() if budget.protects(pod))
+        """Whether no budget forbids to evict the pod now. The API server refuses a pod that has several."""
+        of_pod = [budget for budget in self.budgets.values() if budget.covers(pod)]
+        return len(of_pod) <= 1 and all(budget.allowed > 0 for budget in of_pod)
 
     def _count_in_budgets(self, pod: SchedPod, change: int) -> None:
         """What a budget still allows: one less for each of its running pods that goes, one more for each that comes."""
         for budget in list(self.budgets.values()):
-            if budget.protects(pod):
-                self.set_budget(replace(budget, allowed=max(0, budget.allowed + change)))
+            if budget.covers(pod):
+                self.set_budget(budget.changed_by(change))
 
     # -- pods -----------------------------------------------------------------------------------------------------
 

@@ -7,26 +7,44 @@ cluster whose API server is quick.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from copy import deepcopy
 from typing import Any
 
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.reads import Reads
+from extender.embedded.apiserver.cluster import DeleteOptions
+from extender.embedded.apiserver.conditions import is_ready
+from extender.embedded.apiserver.controllers import Controllers
+from extender.embedded.apiserver.errors import ApiError
 from extender.embedded.apiserver.patches import MERGE
+from extender.embedded.apiserver.pods import bind, evict
 from extender.embedded.apiserver.resources import Target
-from extender.embedded.apiserver.table import NODES, PODS, PRIORITY_CLASSES
+from extender.embedded.apiserver.table import (
+    DEPLOYMENTS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
+from extender.embedded.kubescheduler.budgets import decode_budget
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.events import EXTENDER
 from extender.plan.reading.worlds import WorldReader
 from extender.plan.records import World
 from extender.plan.run.configuration import configure
+from extender.plan.run.making import ROUND_TRIP
 from extender.scheduling.events import Ticked
 from extender.scheduling.policy import Policy
 from extender.scheduling.state.pod_info import PodInfo
 from tests.conformance.plan_truth.outcomes import Outcome, live_outcome
 from tests.conformance.plan_truth.states import State, priority_classes
+from tests.soak.links import Informer
 from tests.soak.users import Users
 from tests.soak.wire import Name
 from tests.soak.world import SoakWorld
@@ -36,6 +54,21 @@ Object = dict[str, Any]
 _PATIENCE = 400.0
 #: Seconds; the shortest timer is one second.
 _AT_ONCE = 0.9
+#: Those above others come first.
+_RESOURCES = {
+    "PriorityClass": PRIORITY_CLASSES,
+    "Deployment": DEPLOYMENTS,
+    "ReplicaSet": REPLICA_SETS,
+    "StatefulSet": STATEFUL_SETS,
+    "PodDisruptionBudget": POD_DISRUPTION_BUDGETS,
+    "Node": NODES,
+    "Pod": PODS,
+}
+_READY = {"type": "Ready", "status": "True"}
+
+
+class NeverRestsError(AssertionError):
+    """Pods come and go without end."""
 
 
 class LiveCluster(SoakWorld):
@@ -48,7 +81,18 @@ class LiveCluster(SoakWorld):
         self._configuration = configure(state.settings, state.scheduler, seed=state.seed)
         self._algorithm: list[SchedulerAlgorithm] = [self._configuration.algorithm]
         self.make = self._made  # type: ignore[assignment]
+        self._loop = asyncio.new_event_loop()
         super().__init__(state.seed, rate=0.0, nodes=0)
+        core = self.scheduling.core
+        self._budgets = Informer(
+            self.api.store,
+            POD_DISRUPTION_BUDGETS,
+            seen=lambda raw: core.budget_seen(decode_budget(raw)),
+            gone=lambda raw: core.budget_gone(decode_budget(raw).key),
+        )
+
+    def close(self) -> None:
+        self._loop.close()
 
     def _made(self) -> SchedulerAlgorithm:
         return self._algorithm.pop()
@@ -63,73 +107,123 @@ class LiveCluster(SoakWorld):
         return self._configuration.scheduler
 
     def _make_users(self) -> Users:
-        users = Users(self.api, self.rng)
-        for each in (*priority_classes(self._state), *self._state.nodes, *self._state.bound, *self._state.waiting):
+        users = self.users = _Users(self.api, self.rng)
+        state = self._state
+        for each in (*priority_classes(state), *state.nodes, *state.objects):
             self.create(each)
+        Controllers(self.api).start(self._loop)
+        self._controlled()
+        for owner, places in state.places.items():
+            self._place(owner, places)
+        for each in (*state.bound, *state.waiting):
+            self.create(each)
+        self._controlled()
         return users
+
+    def _place(self, owner: str, places: Sequence[tuple[str, str]]) -> None:
+        """Let pods that a controller has made run on these nodes."""
+        pods = [each.key for each in self.api.store.collection(PODS) if each.key[1].startswith(f"{owner}-")]
+        for (namespace, name), (node, started) in zip(sorted(pods), places, strict=False):
+            binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+            bind(self.api, Target(PODS, namespace, name), binding)
+            self.users.patch(
+                name, {"status": {"phase": "Running", "startTime": started, "conditions": [_READY]}}, "status"
+            )
 
     # -- what the state says --------------------------------------------------------------------------------------
 
     def create(self, body: Object) -> None:
-        resource = {"Node": NODES, "Pod": PODS, "PriorityClass": PRIORITY_CLASSES}[body["kind"]]
-        namespace = body["metadata"].get("namespace", "")
-        self.api.create(Target(resource, namespace), deepcopy(body))
+        body = deepcopy(body)
+        resource, namespace = _RESOURCES[body["kind"]], body["metadata"].get("namespace", "")
+        self.api.create(Target(resource, namespace), body)
         if body.get("status") and resource is PODS:
             target = Target(PODS, namespace, body["metadata"]["name"], "status")
-            self.api.patch(target, {"status": body["status"]}, MERGE)
+            self.api.patch(target, {"status": {**body["status"], "conditions": [_READY]}}, MERGE)
 
-    def make_changes(self, steps: Sequence[tuple[str, str]]) -> None:
-        """Delete pods and cordon nodes, all at once; then, when that has had its effect, drain nodes."""
-        for verb, name in steps:
+    def make_changes(self) -> None:
+        """Delete, add and cordon, all at once; then, when that has had its effect, drain nodes."""
+        for verb, name in self._state.steps:
             if verb == "delete":
                 self.users.delete(name)
-            else:
+            elif verb == "delete-node":
+                self.api.delete(Target(NODES, "", name))
+            elif verb == "delete-workload":
+                [kind] = {each["kind"] for each in self._state.objects if _owns(each, name)}
+                self.api.delete(Target(_RESOURCES[kind], "default", name))
+        for node in self._state.added:
+            self.create(node)
+        for verb, name in self._state.steps:
+            if verb in ("cordon", "drain"):
                 self.api.patch(Target(NODES, "", name), {"spec": {"unschedulable": True}}, MERGE)
         self.settle()
-        drained = [name for verb, name in steps if verb == "drain"]
+        while self._drain([name for verb, name in self._state.steps if verb == "drain"]):
+            self.settle()
+
+    def _drain(self, nodes: Sequence[str]) -> int:
+        """Evict what is on these nodes, as far as budgets allow; how many pods were evicted."""
+        evicted = 0
         for stored in list(self.api.store.collection(PODS)):
-            if stored.fields["spec.nodeName"] in drained:
-                self.users.delete(stored.key[1], stored.uid)
-        self.settle()
+            if stored.fields["spec.nodeName"] in nodes:
+                with suppress(ApiError):
+                    evict(self.api, Target(PODS, *stored.key), {"metadata": {"name": stored.key[1]}}, DeleteOptions())
+                    evicted += 1
+        return evicted
 
     def world(self) -> World:
         """The cluster as a plan reads it."""
         reader = WorldReader(self._state.settings, self._state.scheduler)
-        for resource, kind, version in (
-            (PRIORITY_CLASSES, "PriorityClass", "scheduling.k8s.io/v1"),
-            (NODES, "Node", "v1"),
-            (PODS, "Pod", "v1"),
-        ):
+        for kind, resource in _RESOURCES.items():
             for stored in self.api.store.collection(resource):
-                reader.add(version, kind, stored.raw)
+                reader.add(f"{resource.group}/{resource.version}".lstrip("/"), kind, stored.raw)
         assert not reader.faults, reader.faults
         return reader.world(source="truth")
 
     # -- rest -----------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Let everything happen until nothing happens any more."""
+        """Let everything happen until no pod comes or goes any more: some are tried again for ever."""
+        places: dict[str, str] = {}
         quiet_since = self.now
         for _ in range(20_000):
-            if self._deliver() or self.scheduling.attempt():
-                self.rested_at = quiet_since = self.now
+            if self._deliver() or self._ticked() or self.scheduling.attempt():
+                self.rested_at = self.now
                 self._pass_time(0.0005)
                 continue
+            if places != (places := self._places()):
+                quiet_since = self.now
             due = self._due()
             if due is None or due > quiet_since + _PATIENCE:
                 return
-            self._pass_time(max(0.001, due - self.now))
-            self.replicas[0].handle(Ticked())
-        raise AssertionError("it does not come to rest")
+            self._pass_time(max(0.0, due - self.now) + ROUND_TRIP)
+        raise NeverRestsError
+
+    def _places(self) -> dict[str, str]:
+        return {each.uid: each.fields["spec.nodeName"] for each in self.api.store.collection(PODS)}
 
     def _due(self) -> float | None:
         replica = self.replicas[0]
         times = (replica.machine.next_due(), self.scheduling.core.queue.next_error_tick)
         return min((time for time in times if time is not None), default=None)
 
+    def _ticked(self) -> bool:
+        """Whether a timer of Waggle's was due; it has fired, as it does on a thread of its own."""
+        replica = self.replicas[0]
+        due = replica.machine.next_due()
+        if due is None or due > self.now:
+            return False
+        replica.handle(Ticked())
+        return True
+
     def _deliver(self) -> bool:
         """Whether anything was on its way; it has arrived."""
-        return self._informed() or self._written() or self._run()
+        return self._controlled() or self._informed() or self._written() or self._run()
+
+    def _controlled(self) -> bool:
+        """Controllers are quick, and learn of every change at once."""
+        before = self.api.store.revision
+        self._loop.call_soon(self._loop.stop)
+        self._loop.run_forever()
+        return self.api.store.revision != before
 
     def _informed(self) -> bool:
         [replica] = self.replicas
@@ -138,7 +232,7 @@ class LiveCluster(SoakWorld):
             while not self._is_up_to_date(informer):
                 busy = True
                 replica.step_informer(informer)
-        for heard in (self.scheduling.nodes, self.scheduling.pods):
+        for heard in (self.scheduling.nodes, self.scheduling.pods, self._budgets):
             while heard.behind:
                 busy = True
                 heard.step()
@@ -175,18 +269,38 @@ class LiveCluster(SoakWorld):
 
 def comes_to_rest_at_once(state: State) -> bool:
     """Whether it does so without timers: with real clocks they take minutes."""
-    live = LiveCluster(state)
-    live.settle()
-    return live.rested_at < _AT_ONCE
+    with closing(LiveCluster(state)) as live:
+        live.settle()
+        return live.rested_at < _AT_ONCE
+
+
+def begins_as(state: State) -> World:
+    """The world at the beginning."""
+    with closing(LiveCluster(state)) as live:
+        return live.world()
 
 
 def what_happens(state: State) -> tuple[World, dict[str, Outcome]]:
-    """The world at the beginning, and what has become of every pod at the end."""
-    live = LiveCluster(state)
-    world = live.world()
-    live.settle()
-    live.make_changes(state.steps)
-    for pod in state.create:
-        live.create(pod)
-    live.settle()
-    return world, live.outcomes()
+    """The world at the beginning, and what has become of every pod at the end. Raises NeverRestsError."""
+    with closing(LiveCluster(state)) as live:
+        world = live.world()
+        live.settle()
+        live.make_changes()
+        for each in state.create:
+            live.create(each)
+        live.settle()
+        return world, live.outcomes()
+
+
+class _Users(Users):
+    """Kubelets whose pods are ready as soon as they run."""
+
+    def kubelets(self) -> None:
+        super().kubelets()
+        for stored in list(self.api.store.collection(PODS)):
+            if stored.fields["status.phase"] == "Running" and not is_ready(stored.fresh()):
+                self.patch(stored.key[1], {"status": {"conditions": [_READY]}}, "status")
+
+
+def _owns(body: Object, name: str) -> bool:
+    return body["metadata"]["name"] == name and "template" in body["spec"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from algorithm.reasons import Code
+from extender.embedded.kubescheduler.model import decode_node
 from extender.ordering.records import Target
 from extender.plan.records import Changes, Options, Plan, RawObject, Row, Sign, World
 from extender.plan.run import make_plan
@@ -16,6 +20,10 @@ from tests.conformance.plan_truth.states import State
 _encode = msgspec.json.Encoder().encode
 #: How a plan begins the text of a pod that kube-scheduler's own filters refuse everywhere.
 _PREFIX = "0/"
+#: What stands before the reason for which an evicted pod that was made again waits.
+_AGAIN = "; made again, it waits: "
+#: The name of a pod that a workload of `workload_states` has made.
+_OWNED = re.compile(r"\b(w\d+)-[a-z0-9-]+")
 
 
 class Outcome(NamedTuple):
@@ -46,7 +54,7 @@ def planned_outcomes(state: State, world: World) -> tuple[Plan, dict[str, Outcom
     found = {each.pod.pod.name: Outcome(each.pod.pod.node_name) for each in world.pods}
     for row in plan.rows:
         found[row.name] = planned_outcome(row)
-        if row.sign is Sign.EVICTED:
+        if row.sign is Sign.EVICTED and _AGAIN not in row.text:
             del found[row.name]
     return plan, found
 
@@ -54,31 +62,55 @@ def planned_outcomes(state: State, world: World) -> tuple[Plan, dict[str, Outcom
 def planned_outcome(row: Row) -> Outcome:
     if row.node:
         return Outcome(row.node)
-    if row.code == Code.UNSCHEDULABLE.value:
-        return Outcome("", row.code, row.text[row.text.index(_PREFIX) :].removesuffix("."))
-    return Outcome("", row.code, row.text)
+    text = row.text.rpartition(_AGAIN)[2]
+    if row.code == Code.UNSCHEDULABLE.value or (row.sign is Sign.EVICTED and _PREFIX in text):
+        text = text[text.index(_PREFIX) :].removesuffix(".")
+    return Outcome("", row.code, text)
+
+
+def by_owner(outcomes: Mapping[str, Outcome]) -> dict[str, list[Outcome]]:
+    """What became of the pods of each workload, which are alike; of other pods one by one.
+
+    Codes are left out where a controller makes a pod again: a plan then has the code of the eviction.
+    """
+    found: dict[str, list[Outcome]] = {}
+    for name, each in outcomes.items():
+        if each.code == Code.WAITS_FOR_DEPENDENCY.value:
+            continue  # it is behind another pod of its StatefulSet, and not made yet
+        owner = _OWNED.match(name)
+        text = ", ".join(sorted(_OWNED.sub(r"\1", each.text).split(", ")))
+        found.setdefault(owner[1] if owner else name, []).append(
+            Outcome(each.node, "" if owner else each.code, text),
+        )
+    return {name: sorted(each) for name, each in found.items()}
 
 
 def changes_of(state: State) -> Changes:
     """The steps and the new objects, as a plan takes them."""
-    named: dict[str, list[str]] = {"cordon": [], "drain": [], "delete": []}
+    named: dict[str, list[str]] = defaultdict(list)
     for verb, name in state.steps:
         named[verb].append(name)
+    kinds = {each["metadata"]["name"]: each["kind"] for each in state.objects if "template" in each["spec"]}
     return Changes(
         cordon=tuple(named["cordon"]),
         drain=tuple(named["drain"]),
-        delete=tuple(Target("Pod", "default", name) for name in named["delete"]),
-        create=tuple(_raw(pod) for pod in state.create),
+        delete=(
+            *(Target("Pod", "default", name) for name in named["delete"]),
+            *(Target(kinds[name], "default", name) for name in named["delete-workload"]),
+            *(Target("Node", "", name) for name in named["delete-node"]),
+        ),
+        add_nodes=tuple(decode_node(_encode(node)) for node in state.added),
+        create=tuple(_raw(each) for each in state.create),
     )
 
 
-def _raw(pod: dict[str, Any]) -> RawObject:
-    metadata = pod["metadata"]
+def _raw(body: dict[str, Any]) -> RawObject:
+    metadata = body["metadata"]
     return RawObject(
-        kind="Pod",
-        api_version="v1",
+        kind=body["kind"],
+        api_version=body["apiVersion"],
         namespace=metadata["namespace"],
         name=metadata["name"],
-        json=_encode(pod),
+        json=_encode(body),
         origin="truth",
     )

@@ -30,16 +30,24 @@ class State:
     nodes: list[Object] = field(default_factory=list)
     bound: list[Object] = field(default_factory=list)
     waiting: list[Object] = field(default_factory=list)
+    #: Workloads and budgets that are there before their pods.
+    objects: list[Object] = field(default_factory=list)
+    #: Nodes and start times of those pods of these workloads that run.
+    places: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     steps: list[tuple[str, str]] = field(default_factory=list)
+    #: Nodes that are added with the steps.
+    added: list[Object] = field(default_factory=list)
     create: list[Object] = field(default_factory=list)
 
 
 def packing_state(seed: int) -> State:
     """A cluster for the algorithm `packing`: gangs, preemption, taints and selectors, cordons and drains."""
-    return _Maker(seed).state()
+    return Maker(seed).state()
 
 
-class _Maker:
+class Maker:
+    """Draws nodes, and pods with and without gangs. `free` has the GPUs that are left of each node."""
+
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.seed = seed
@@ -166,7 +174,8 @@ def scheduler(*, ignored: bool) -> str:
 
 def priority_classes(state: State) -> list[Object]:
     """The classes that the pods name."""
-    names = {pod["spec"].get("priorityClassName") for pod in (*state.bound, *state.waiting, *state.create)} - {None}
+    made = (*state.bound, *state.waiting, *state.objects, *state.create)
+    names = {_pod_spec(each).get("priorityClassName") for each in made} - {None}
     return [
         {
             "apiVersion": "scheduling.k8s.io/v1",
@@ -176,3 +185,10 @@ def priority_classes(state: State) -> list[Object]:
         }
         for name in sorted(names)
     ]
+
+
+def _pod_spec(body: Object) -> Object:
+    """The pod's, or that of the pods that it makes."""
+    spec: Object = body["spec"]
+    found: Object = spec["template"]["spec"] if "template" in spec else spec
+    return found

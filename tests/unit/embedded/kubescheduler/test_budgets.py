@@ -28,6 +28,22 @@ def a_budget(allowed: int = 0, disrupted: tuple[str, ...] = (), **selector: Any)
     return decode_budget(json.dumps(manifest).encode())
 
 
+def test_a_budget_says_how_many_healthy_pods_it_lacks() -> None:
+    status = {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 3}
+    body = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": {}}, "status": status}
+    found = decode_budget(json.dumps(body).encode())
+    assert (found.lacking, found.covers_all) == (2, True)
+    status |= {"currentHealthy": 4, "disruptionsAllowed": 1}
+    assert decode_budget(json.dumps(body).encode()).lacking == 0
+
+
+@pytest.mark.parametrize("selector", [None, {}])
+def test_an_empty_selector_covers_everything_at_eviction_and_nothing_at_preemption(selector: Any) -> None:
+    body = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": selector}}
+    budget, pod = decode_budget(json.dumps(body).encode()), a_pod("p")
+    assert (budget.covers(pod), budget.protects(pod)) == (selector is not None, False)
+
+
 @pytest.mark.parametrize(
     ("budget", "protects"),
     [

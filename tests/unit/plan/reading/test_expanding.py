@@ -305,6 +305,17 @@ def test_nodes_and_budgets() -> None:
     assert "already" in expanded(node, world=msgspec.structs.replace(world, nodes=found.nodes)).warnings[0]
 
 
+def test_a_new_budget_counts_pods_that_are_made_with_it() -> None:
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b"},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}, "maxUnavailable": 1},
+    }
+    found = expanded(budget, *(pod(f"p{n}", labels={"app": "a"}) for n in range(3)))
+    assert [(each.allowed, each.lacking) for each in found.budgets] == [(0, 2)]
+
+
 def test_what_a_plan_does_not_obey_is_said() -> None:
     term = {"topologyKey": "a", "labelSelector": {}}
     spec = {

@@ -60,6 +60,31 @@ def test_budgets_delay_a_drain_until_evicted_pods_run_elsewhere() -> None:
     assert plan.warnings == ("drain of n0: disruption budgets do not allow to evict default/p1, default/p2",)
 
 
+def test_a_budget_that_lacks_pods_allows_nothing_until_they_run() -> None:
+    """Both pods come to run, which is what the budget asks for: neither may go again."""
+    budget = Budget(namespace="default", name="b", selector=(Requirement("app", "In", ("x",)),), allowed=0, lacking=2)
+    pods = [waiting(f"p{index}", cpu="2", labels={"app": "x"}, more={"owner": SET}) for index in range(2)]
+    nodes = [a_node("n0"), a_node("n1", cpu="2")]
+    plan = plan_of(nodes, pods, world={"budgets": (budget,)}, drain=("n0", "n1"))
+    assert plan.total.runs == 2
+    assert len(plan.warnings) == 2
+
+
+def test_a_pod_with_two_budgets_cannot_be_evicted_as_the_api_server_says() -> None:
+    both = [
+        Budget(namespace="default", name=name, selector=(Requirement("app", "In", ("x",)),), allowed=1) for name in "ab"
+    ]
+    plan = plan_of([a_node("n0")], [running("p", "n0", labels={"app": "x"})], world={"budgets": both}, drain=("n0",))
+    assert plan.total.stays == 1
+    assert plan.warnings == ("drain of n0: disruption budgets do not allow to evict default/p",)
+
+
+def test_a_budget_with_an_empty_selector_covers_all_pods_of_its_namespace() -> None:
+    budget = Budget(namespace="default", name="all", covers_all=True)
+    plan = plan_of([a_node("n0")], [running("p", "n0")], world={"budgets": (budget,)}, drain=("n0",))
+    assert plan.total.stays == 1
+
+
 def test_deleting_a_workload_makes_room() -> None:
     pods = [running(f"p{index}", "n0", cpu="2", more={"owner": JOB}) for index in range(2)]
     plan = plan_of([a_node("n0", cpu="4")], [*pods, waiting("w", cpu="3")], delete=(Target("job", "default", "j"),))
