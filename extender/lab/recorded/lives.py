@@ -1,0 +1,220 @@
+"""The lives of pods and nodes in a recording: when each came, got its place and went, and how it ended.
+
+    waiting --> placed --> finished | deleted | evicted | its node went | still there when the recording ends
+       +------> deleted, or still waiting
+
+Times are seconds from the beginning of the workload. Nothing here depends on an algorithm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from algorithm.model import Node, Pod
+from algorithm.reasons import Reason
+from extender.core.outcomes import OutcomeKind
+from extender.scheduling.commands import BindFinished, EvictFinished
+from extender.scheduling.events import (
+    DependenciesChanged,
+    Event,
+    FilterAnswer,
+    FilterRequested,
+    Instruction,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    PreemptAnswer,
+    Reconfigured,
+)
+from extender.scheduling.policy import Policy
+
+#: Seconds after the loss of a node within which the end of a pod on it counts as caused by that; seconds, and its grace
+#: period, after a pod was chosen as a victim.
+NODE_LOST_WITHIN = EVICTED_WITHIN = 600.0
+
+
+class How(StrEnum):
+    """How a pod's life ended."""
+
+    FINISHED = "finished"
+    DELETED = "deleted"
+    EVICTED = "evicted"
+    NODE_LOST = "its node went"
+
+
+@dataclass(slots=True)
+class PodLife:
+    """One pod. `record` is as it was when it came. `placed` None: it never had a place; `end` None: it is still there.
+
+    `ran_before`: it had its place when the recording began.
+    """
+
+    record: Pod
+    arrival: float
+    ran_before: bool = False
+    placed: float | None = None
+    node: str = ""
+    end: float | None = None
+    how: How | None = None
+    #: Why it was refused last.
+    why: Reason | None = None
+    #: When it was chosen last to make room for another one.
+    chosen: float = -math.inf
+    is_gated: bool = False
+
+
+@dataclass(slots=True)
+class NodeLife:
+    """One node: its first and its latest record, and when it was there; None: to the end of the recording."""
+
+    record: Node
+    latest: Node
+    there: list[tuple[float, float | None]] = field(default_factory=list)
+
+    @property
+    def is_there(self) -> bool:
+        return bool(self.there) and self.there[-1][1] is None
+
+
+class Lives:
+    """Takes the steps of a recording in their order; `begin` first, with the state that they begin from."""
+
+    def __init__(self, policy: Policy, begin: float) -> None:
+        self._policy, self._begin = policy, begin
+        self.now = 0.0
+        #: By UID, in order of arrival. Only pods that Waggle manages; of others, what takes room on nodes.
+        self.pods: dict[str, PodLife] = {}
+        self.others: dict[str, PodLife] = {}
+        self.nodes: dict[str, NodeLife] = {}
+        #: What a simulation does not have, by a sentence, with how often it happened.
+        self.left_out: Counter[str] = Counter()
+        self._synced = False
+
+    def begin(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
+        """Take the state of a checkpoint: these are there when the recording begins."""
+        for node in nodes:
+            self._node_seen(node)
+        for pod in pods:
+            self._pod_seen(pod)
+
+    def synced(self) -> None:
+        """What comes from now on is new; what came before was there already."""
+        self._synced = True
+
+    def take(self, at: float, event: Event, instructions: Sequence[Instruction]) -> None:
+        """Take one step, with what the engine said to it."""
+        self.now = max(self.now, at - self._begin)
+        match event:
+            case PodSeen():
+                self._pod_seen(event.pod)
+            case PodGone():
+                self._pod_gone(event)
+            case NodeSeen():
+                self._node_seen(event.node)
+            case NodeGone():
+                self._node_gone(event.name)
+            case FilterRequested():
+                self._asked(event.pod, instructions)
+            case EvictFinished(dry_run=False) if event.outcome.kind is OutcomeKind.DONE:
+                self._chosen(event.uid)
+            case BindFinished() if event.outcome.kind in (OutcomeKind.REJECTED, OutcomeKind.LOST):
+                self.left_out["a binding failed on the API server"] += 1
+            case DependenciesChanged():
+                self.left_out["start-up ordering held a pod back, or let it go"] += 1
+        for each in instructions:
+            self._said(each)
+
+    # -- what the engine said -------------------------------------------------------------------------------------
+
+    def _asked(self, pod: Pod, instructions: Sequence[Instruction]) -> None:
+        """A pod may be known from kube-scheduler before the informer shows it."""
+        life = self.pods.get(pod.uid)
+        if life is None and self._policy.should_schedule(pod):
+            life = self.pods[pod.uid] = PodLife(pod, self.now)
+        for each in instructions:
+            if life is not None and isinstance(each, FilterAnswer) and each.node is None:
+                life.why = each.reason or next(iter(each.nodes.values()), None)
+
+    def _said(self, instruction: Instruction) -> None:
+        match instruction:
+            case PreemptAnswer(pass_through=False):
+                for candidate in instruction.candidates:
+                    for uid in candidate.victims:
+                        self._chosen(uid)
+            case Reconfigured(refused=""):
+                self.left_out["the settings were changed while it was recorded; those of the beginning count"] += 1
+
+    def _chosen(self, uid: str) -> None:
+        if (life := self.pods.get(uid) or self.others.get(uid)) is not None and life.end is None:
+            life.chosen = self.now
+
+    # -- pods -----------------------------------------------------------------------------------------------------
+
+    def _pod_seen(self, pod: Pod) -> None:
+        lives = self.pods if self._policy.manages(pod) else self.others
+        life = lives.get(pod.uid)
+        if life is None:
+            if pod.finished or (pod.terminating and not pod.node_name):
+                return
+            life = lives[pod.uid] = PodLife(pod, self.now, ran_before=bool(pod.node_name) and not self._synced)
+            life.is_gated = pod.gated
+        if life.is_gated and not pod.gated:  # only now can it be scheduled
+            life.is_gated, life.arrival, life.record = False, self.now, pod
+        if pod.node_name and life.placed is None:
+            life.placed, life.node = self.now, pod.node_name
+        if pod.finished:
+            self._ends(life, How.FINISHED)
+
+    def _pod_gone(self, event: PodGone) -> None:
+        for lives in (self.pods, self.others):
+            life = lives.get(event.uid)
+            if life is not None:
+                self._ends(life, How.DELETED)
+
+    def _ends(self, life: PodLife, how: How) -> None:
+        if life.end is not None:
+            return
+        life.end, life.how = self.now, how
+        if how is How.DELETED and life.placed is not None:
+            if self.now - life.chosen <= EVICTED_WITHIN + life.record.grace_period:
+                life.how = How.EVICTED
+            elif self._lost_lately(life.node):
+                life.how = How.NODE_LOST
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+
+    def _node_seen(self, node: Node) -> None:
+        life = self.nodes.get(node.name)
+        if life is None:
+            life = self.nodes[node.name] = NodeLife(node, node)
+        elif life.is_there and _differs(life.latest, node):
+            self.left_out["a node was cordoned, not ready, or otherwise changed; its first record counts"] += 1
+        life.latest = node
+        if not life.is_there:
+            life.there.append((self.now, None))
+
+    def _node_gone(self, name: str) -> None:
+        life = self.nodes.get(name)
+        if life is not None and life.is_there:
+            life.there[-1] = (life.there[-1][0], self.now)
+
+    def _lost_lately(self, name: str) -> bool:
+        life = self.nodes.get(name)
+        if life is None or not life.there:
+            return True
+        gone = life.there[-1][1]
+        return gone is not None and self.now - gone <= NODE_LOST_WITHIN
+
+
+def _differs(known: Node, node: Node) -> bool:
+    return (known.allocatable, known.ready, known.unschedulable, known.taints) != (
+        node.allocatable,
+        node.ready,
+        node.unschedulable,
+        node.taints,
+    )
