@@ -74,7 +74,8 @@ class Translator:
     def pods(self, job: Job) -> tuple[SchedPod, ...]:
         """Return the pods of a job, without UIDs: one record if all are alike but for their names."""
         if job.templates:
-            return tuple(self._scheduled(_cleared(pod)) for pod in job.templates)
+            keeps_place = job.begins_placed
+            return tuple(self._scheduled(_cleared(pod, keeps_place=keeps_place)) for pod in job.templates)
         wish = self._wish(job, self._assumed)
         amounts = {name: amount for name, amount in job.requests.items() if name != GPU and amount}
         if wish.gpus:
@@ -139,9 +140,17 @@ def node_of(machine: MachineNode) -> SchedNode:
     )
 
 
-def _cleared(pod: Pod) -> Pod:
-    """A pod as its controller makes it: without a place. The caller gives it a UID and a version."""
-    return replace(pod, node_name="", nominated_node_name="", phase="Pending", terminating=False, gated=False)
+def _cleared(pod: Pod, *, keeps_place: bool) -> Pod:
+    """A pod as its controller makes it, or as it runs already. The caller gives it a UID and a version."""
+    running = keeps_place and bool(pod.node_name)
+    return replace(
+        pod,
+        node_name=pod.node_name if running else "",
+        nominated_node_name="",
+        phase="Running" if running else "Pending",
+        terminating=False,
+        gated=False,
+    )
 
 
 def _of_models(models: tuple[str, ...]) -> tuple[NodeSelectorTerm, ...]:

@@ -41,8 +41,14 @@ class Job(msgspec.Struct, frozen=True):
     #: Models of GPUs of which a node must have one; empty: any.
     gpu_models: tuple[str, ...] = ()
     #: The real records of its pods, for replays: one for each pod, or one for all of them. A simulated pod has its
-    #: labels, annotations, requests and namespace as they are; nothing is translated, whatever the algorithm.
+    #: labels, annotations, requests and namespace as they are; nothing is translated, whatever the algorithm. A record
+    #: with a node, of a job that is there at 0, runs on that node when the simulation begins.
     templates: tuple[Pod, ...] = ()
+
+    @property
+    def begins_placed(self) -> bool:
+        """Whether pods of it run when the simulation begins."""
+        return self.arrival == 0 and any(pod.node_name for pod in self.templates)
 
     @property
     def gpu_milli(self) -> int:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from algorithm.fgd.needs import MILLI, WHOLE
+from algorithm.fgd.needs import MILLI, MODEL, WHOLE
+from algorithm.hived.formats.podspec import SPEC, UserError, parse_spec
 from algorithm.interface import PodDescription, SchedulerAlgorithm
 from algorithm.model import CPU as CORES
 from algorithm.model import MEMORY as BYTES
@@ -23,6 +24,8 @@ from extender.scheduling.reads import GANG_ANNOTATION
 
 #: Seconds after the end of a pod in which its controller makes it again.
 AGAIN_WITHIN = 300.0
+#: Characters of the name of a job, without a number.
+_LONGEST_NAME = 220
 #: How the life of a pod ended that has to run again.
 BROKEN = (How.EVICTED, How.NODE_LOST)
 #: Labels that differ between the pods of one controller.
@@ -42,6 +45,8 @@ class Wish(NamedTuple):
     group: str
     priority: int
     requests: Mapping[str, int]
+    #: Types of devices of which a node must have one; empty: any.
+    models: tuple[str, ...] = ()
 
 
 class Describer:
@@ -64,7 +69,8 @@ class Describer:
             gpus = WHOLE * sum(amount for name, amount in amounts.items() if "/" in name)
         requests = {CPU: amounts.get(CORES, 0), MEMORY: amounts.get(BYTES, 0), GPU: gpus}
         priority = pod.priority if said.priority is None else said.priority
-        return Wish(said.tenant or pod.namespace, self._group(pod, said), priority, requests)
+        tenant = said.tenant or pod.namespace
+        return Wish(tenant, self._group(pod, said), priority, requests, _models(pod) if gpus else ())
 
     def _described(self, pod: Pod) -> PodDescription:
         try:
@@ -82,6 +88,17 @@ class Describer:
             return ""
         name = gang.name or said.group or pod.annotation(GANG_ANNOTATION) or pod.group
         return name if not name or name.startswith(f"{pod.namespace}/") else f"{pod.namespace}/{name}"
+
+
+def _models(pod: Pod) -> tuple[str, ...]:
+    """The types of devices that it names, in the annotations of `fgd` and of HiveD."""
+    if named := pod.annotation(MODEL):
+        return tuple(filter(None, named.split("|")))
+    try:
+        spec = parse_spec(pod.annotation(SPEC) or "", namespace=pod.namespace, name=pod.name)
+    except UserError:
+        return ()
+    return (spec.leaf_type,) if spec.leaf_type else ()
 
 
 def minimum_of(pod: Pod) -> int | None:
@@ -174,5 +191,6 @@ def _likeness(pod: Pod) -> object:
 
 
 def _unique(name: str, names: dict[str, int]) -> str:
-    number = names[name] = names.get(name, 0) + 1
-    return name if number == 1 else f"{name}#{number}"
+    short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
+    number = names[short] = names.get(short, 0) + 1
+    return short if number == 1 else f"{short}#{number}"

@@ -31,10 +31,14 @@ class LabCluster(PlanCluster):
         self._second = -1
         self._text = ""
 
-    def bring(self, pod: SchedPod, uid: str, name: str) -> None:
-        """A controller creates a pod."""
+    def bring(self, pod: SchedPod, uid: str, name: str, *, again: bool = False) -> None:
+        """A controller creates a pod; `again`: of one that had a place. At the beginning, one may have its place."""
         record = replace(pod.pod, uid=uid, name=name, created=self._now(), resource_version=self._next_version())
-        self.add(PlanPod(pod=replace(pod, pod=record)))
+        if again and record.node_name:
+            kept = tuple(pair for pair in record.annotations if pair[0] not in self._decisions)
+            record = replace(record, annotations=kept, node_name="", phase="Pending")
+        started = self._now() if record.node_name else ""
+        self.add(PlanPod(pod=replace(pod, pod=record, started=started), ready=bool(record.node_name)))
 
     def _now(self) -> str:
         """The moment as the API server writes it."""

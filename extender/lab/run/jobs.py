@@ -81,13 +81,20 @@ class Jobs:
         job = pod.job
         pod.uid = f"{job.number}.{pod.number}" + (f"~{pod.made}" if pod.made else "")
         self._owners[pod.uid] = pod
-        self._cluster.bring(job.record(pod.number), pod.uid, job.name(pod.number))
+        self._cluster.bring(job.record(pod.number), pod.uid, job.name(pod.number), again=pod.made > 0)
 
     def make_again(self, pods: Iterable[LivePod]) -> None:
         for pod in pods:
             self._bring(pod)
 
     # -- places ---------------------------------------------------------------------------------------------------
+
+    def begin(self, scheduling: LabScheduling) -> None:
+        """Take in the pods that run when the simulation begins."""
+        for job in self.live.values():
+            for pod in job.pods:
+                if self._cluster.record(pod.uid).node_name:
+                    self._placed(pod, scheduling)
 
     def take_news(self, scheduling: LabScheduling) -> bool:
         """Take in what the cluster reports; False if nothing was bound or evicted."""

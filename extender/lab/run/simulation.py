@@ -114,8 +114,14 @@ class Simulation:
             self._agenda.enter(failure.at, Fails(failure.node))
             if failure.until is not None:
                 self._agenda.enter(failure.until, Returns(failure.node))
+        for job in self.workload.jobs:
+            if not job.begins_placed:
+                break
+            self.jobs.arrive(job, self.arrived)
+            self.arrived += 1
         for _ in self.scheduling.load():
             pass
+        self.jobs.begin(self.scheduling)
         while self._cluster.deliver():  # they are known
             pass
         self._cluster.listeners = [self.scheduling]

@@ -1,0 +1,291 @@
+"""A recording as a workload, and as the results of what really happened: `Recorded`.
+
+    made = FromLog(policy, algorithm, begin, name="...")     the recorded algorithm: it describes pods and gangs
+    made.lives.begin(nodes, pods)                            what a checkpoint has; nothing at the start of a server
+    made.lives.take(at, event, instructions)                 each step
+    recorded = made.finish()
+
+Nodes and pods keep their real records. A job arrives when the recorded scheduler could place it: a gang with its last
+pod. It runs as long as it ran; one that ran when the recording ended, or never had a place, runs for ever. What a
+recording does not have, and what had to be assumed, is a remark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from algorithm.interface import SchedulerAlgorithm
+from algorithm.model import CPU as CORES
+from algorithm.model import MEMORY as BYTES
+from algorithm.model import Node, Pairs, Pod, pairs
+from extender.lab.recorded.jobs import BROKEN, Chain, Describer, RecordedJob, jobs_of, minimum_of
+from extender.lab.recorded.lives import How, Lives, NodeLife, PodLife
+from extender.lab.results import Ended, Fate, JobResult, Stay
+from extender.lab.translate import GPUS, MODEL_LABEL
+from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode, NodeFailure, Workload
+from extender.scheduling.policy import Policy
+
+#: Seconds between the first and the last pod of a gang that are worth a remark.
+_SPREAD = 60.0
+_ENDED = {How.EVICTED: Ended.EVICTED, How.NODE_LOST: Ended.FAILED, How.FINISHED: Ended.DONE, How.DELETED: Ended.DONE}
+#: What no recording has.
+_NEVER_RECORDED = (
+    "node selectors, affinities and tolerations of pods are not in a recording: taints of nodes are left out, and pods "
+    "may go to every node"
+)
+
+
+class Devices(NamedTuple):
+    """What a node has that its record does not say: so many devices, of a type."""
+
+    number: int
+    type: str = ""
+
+
+class GivenUp(NamedTuple):
+    """Pods that were deleted while they waited; `jobs` is 1 if their job never started."""
+
+    at: float
+    jobs: int
+    pods: int
+
+
+class Recorded(NamedTuple):
+    """`workload` for simulations; what became of its jobs really, in the same order; where their pods were; which were
+    deleted while they waited; and until when, seconds."""
+
+    workload: Workload
+    jobs: tuple[JobResult, ...]
+    stays: tuple[Stay, ...]
+    given_up: tuple[GivenUp, ...]
+    horizon: float
+
+
+class FromLog:
+    """Collects a recording, see above. `decisions` are the annotations that the recorded algorithm wrote on pods."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        algorithm: SchedulerAlgorithm,
+        begin: float,
+        *,
+        name: str = "recording",
+        decisions: frozenset[str] = frozenset(),
+        devices: Mapping[str, Devices] | None = None,
+    ) -> None:
+        self.lives = Lives(policy, begin)
+        self._name = name
+        self._describer = Describer(algorithm)
+        self._decisions = decisions
+        self._devices = devices or {}
+        self._remarks: Counter[str] = Counter()
+
+    def finish(self) -> Recorded:
+        """Return the workload and what happened. Raises ValueError if there is no node or no pod."""
+        lives = self.lives
+        if not lives.nodes:
+            raise ValueError("the recording has no node")
+        jobs = jobs_of(lives.pods.values(), self._describer)
+        made = [(job, self._job(job)) for job in jobs]
+        made.sort(key=lambda each: (each[1].arrival, not _ran_before(each[0])))
+        workload = Workload(
+            self._name,
+            tuple(job for _, job in made),
+            tuple(self._node(life) for life in lives.nodes.values()),
+            tuple(sorted(_failures(lives.nodes.values(), lives.now), key=lambda failure: failure.at)),
+            self._all_remarks(),
+        )
+        results = tuple(self._result(recorded, job) for recorded, job in made)
+        stays = tuple(stay for recorded, job in made for stay in self._stays(recorded, job))
+        given_up = tuple(each for recorded, _ in made if (each := _given_up(recorded)) is not None)
+        return Recorded(workload, results, stays, given_up, lives.now)
+
+    # -- jobs -----------------------------------------------------------------------------------------------------
+
+    def _job(self, recorded: RecordedJob) -> Job:
+        chains, wish = recorded.chains, recorded.wish
+        is_gang = bool(recorded.group) and len(chains) > 1
+        arrivals = [chain.first.arrival for chain in chains]
+        if is_gang and max(arrivals) - min(arrivals) > _SPREAD:
+            self._remarks["a gang came over more than a minute; it counts from its last pod on"] += 1
+        if is_gang and (minimum := minimum_of(chains[0].first.record)) is not None and minimum < len(chains):
+            self._remarks["a gang may begin with fewer pods than it has; it counts as started with all of them"] += 1
+        wishes = [self._describer.wish(chain.first.record) for chain in chains]
+        if any(each.requests != wish.requests for each in wishes):
+            self._remarks["pods of a gang ask for different amounts; the sums use the largest"] += 1
+        requests = {name: max(each.requests[name] for each in wishes) for name in wish.requests}
+        return Job(
+            name=recorded.name,
+            arrival=max(arrivals),
+            requests={name: amount for name, amount in requests.items() if amount},
+            seconds=self._seconds(recorded),
+            pods=len(chains),
+            gang=is_gang,
+            priority=wish.priority,
+            tenant=wish.tenant,
+            gpu_models=wish.models,
+            templates=tuple(self._template(chain.first) for chain in chains),
+        )
+
+    def _seconds(self, recorded: RecordedJob) -> float | None:
+        """How long the last run took; None: that is not known."""
+        last = [chain.last for chain in recorded.chains]
+        if any(life.placed is None for life in last):
+            gone = all(life.end is not None for life in last)
+            self._remarks[
+                "a job was deleted before it had all of its places; in a simulation it waits, and runs, to the end"
+                if gone
+                else "a job never had all of its places; if it gets them, it runs to the end"
+            ] += 1
+            return None
+        ends = [life.end for life in last if life.end is not None and life.how not in BROKEN]
+        if len(ends) < len(last):
+            self._remarks["a job ran when the recording ended; it runs to the end"] += 1
+            return None
+        return max(ends) - max(life.placed for life in last if life.placed is not None)
+
+    def _template(self, life: PodLife) -> Pod:
+        if life.ran_before and self._is_there_from_the_beginning(life.node):
+            self._remarks["a pod ran when the recording began; it runs on its node from the beginning"] += 1
+            return life.record
+        kept: Pairs = tuple(pair for pair in life.record.annotations if pair[0] not in self._decisions)
+        return replace(life.record, annotations=kept, node_name="", nominated_node_name="", phase="Pending")
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+
+    def _is_there_from_the_beginning(self, name: str) -> bool:
+        node = self.lives.nodes.get(name)
+        return node is not None and node.there[0][0] == 0
+
+    def _node(self, life: NodeLife) -> MachineNode:
+        node = life.record
+        amounts = dict(node.allocatable)
+        gpus = self._gpus(node)
+        if gpus and GPUS not in amounts:
+            amounts[GPUS] = gpus  # so that its devices are counted; the recorded algorithm does not read them
+        for other in self._others_on(node.name):
+            amounts.update({name: max(0, amounts[name] - n) for name, n in other.record.requests if name in amounts})
+        model = known.type if (known := self._devices.get(node.name)) is not None else ""
+        labels = dict(node.labels) | ({MODEL_LABEL: model} if model else {})
+        record = replace(
+            node,
+            allocatable=tuple(sorted(amounts.items())),
+            labels=pairs(labels),
+            taints=(),
+            ready=True,
+            unschedulable=False,
+        )
+        capacity = {CPU: amounts.get(CORES, 0), MEMORY: amounts.get(BYTES, 0), GPU: gpus * 1000}
+        return MachineNode(node.name, {name: n for name, n in capacity.items() if n}, model, record=record)
+
+    def _gpus(self, node: Node) -> int:
+        amounts = dict(node.allocatable)
+        if GPUS in amounts:
+            return amounts[GPUS]
+        known = self._devices.get(node.name)
+        return known.number if known is not None else sum(n for name, n in amounts.items() if "/" in name)
+
+    def _others_on(self, node: str) -> Iterator[PodLife]:
+        """Pods that are not Waggle's and were there all the time: what they take is not the node's any more."""
+        for life in self.lives.others.values():
+            if life.node == node and life.ran_before and life.end is None:
+                yield life
+
+    def _all_remarks(self) -> tuple[str, ...]:
+        remarks = Counter(self._remarks) + self.lives.left_out
+        stayed = sum(life.ran_before and life.end is None for life in self.lives.others.values())
+        passing = sum(life.placed is not None for life in self.lives.others.values()) - stayed
+        if stayed:
+            remarks["a pod of another scheduler took room all the time; that is taken off its node"] = stayed
+        if passing > 0:
+            remarks["a pod of another scheduler came or went; it is left out"] = passing
+        counted = [f"{text} ({number} {'time' if number == 1 else 'times'})" for text, number in remarks.items()]
+        return (_NEVER_RECORDED, *counted)
+
+    # -- what really happened -------------------------------------------------------------------------------------
+
+    def _result(self, recorded: RecordedJob, job: Job) -> JobResult:
+        chains = recorded.chains
+        places = [[life.placed for life in chain.lives if life.placed is not None] for chain in chains]
+        first = [min(each) for each in places if each]
+        broken = [life for chain in chains for life in chain.lives if life.how in BROKEN]
+        lost = sum(_ran(life) for life in broken)
+        waiting = next((chain.last for chain in chains if chain.last.placed is None), None)
+        end = self._end(recorded)
+        return JobResult(
+            name=job.name,
+            tenant=job.tenant,
+            priority=job.priority,
+            pods=job.pods,
+            gang=job.gang,
+            gpu_milli=job.gpu_milli,
+            cpu_milli=job.requests.get(CPU, 0) * job.pods,
+            arrival=job.arrival,
+            seconds=job.seconds,
+            fate=_fate(chains, end),
+            first_start=max(job.arrival, min(first)) if first else None,
+            start=max(job.arrival, *first) if len(first) == len(chains) else None,
+            end=end,
+            evictions=sum(life.how is How.EVICTED for life in broken),
+            failures=sum(life.how is How.NODE_LOST for life in broken),
+            lost_gpu_milli_seconds=lost * job.requests.get(GPU, 0),
+            lost_cpu_milli_seconds=lost * job.requests.get(CPU, 0),
+            code=waiting.why.code if waiting is not None and waiting.why is not None else "",
+            text=waiting.why.text if waiting is not None and waiting.why is not None else "",
+        )
+
+    def _end(self, recorded: RecordedJob) -> float | None:
+        last = [chain.last for chain in recorded.chains]
+        if any(life.end is None or life.placed is None or life.how in BROKEN for life in last):
+            return None
+        return max(life.end for life in last if life.end is not None)
+
+    def _stays(self, recorded: RecordedJob, job: Job) -> Iterator[Stay]:
+        for number, chain in enumerate(recorded.chains):
+            for life in chain.lives:
+                if life.placed is not None:
+                    ended = Ended.CUT if life.how is None else _ENDED[life.how]
+                    end = self.lives.now if life.end is None else life.end
+                    yield Stay(job=job.name, pod=number, node=life.node, start=life.placed, end=end, ended=ended)
+
+
+def _ran(life: PodLife) -> float:
+    return 0.0 if life.placed is None or life.end is None else life.end - life.placed
+
+
+def _ran_before(job: RecordedJob) -> bool:
+    return any(chain.first.ran_before for chain in job.chains)
+
+
+def _given_up(job: RecordedJob) -> GivenUp | None:
+    """The pods of the job that were deleted before they had a place, as if all of them at the last deletion."""
+    waited = [chain for chain in job.chains if chain.last.placed is None and chain.last.end is not None]
+    if not waited:
+        return None
+    never = any(all(life.placed is None for life in chain.lives) for chain in job.chains)
+    return GivenUp(max(chain.last.end or 0.0 for chain in waited), int(never), len(waited))
+
+
+def _fate(chains: list[Chain], end: float | None) -> Fate:
+    if end is not None:
+        return Fate.DONE
+    there = [chain.last.placed is not None and chain.last.how not in BROKEN for chain in chains]
+    return Fate.RUNNING if all(there) else Fate.PARTLY if any(there) else Fate.WAITING
+
+
+def _failures(nodes: Iterable[NodeLife], until: float) -> Iterator[NodeFailure]:
+    """When nodes were not there: before they came, and after they went."""
+    for life in nodes:
+        gone = 0.0
+        for begin, end in life.there:
+            if begin > gone:
+                yield NodeFailure(life.record.name, gone, begin)
+            gone = math.inf if end is None else end
+        if gone < until:
+            yield NodeFailure(life.record.name, gone)

@@ -1,0 +1,150 @@
+"""What would have been different: a recording beside two simulations of its workload.
+
+    log --> workload and what really happened
+              |--> simulated with the recorded settings: how good is the simulation?
+              +--> simulated with others, or with another algorithm: what would have been different?
+
+Both simulations are cut where the recording ends. With the recorded algorithm, pods are as they were. Another one does
+not know their annotations: gangs, priorities, tenants and devices are then translated (`lab/translate.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import yaml
+from msgspec.structs import replace
+
+from algorithm.registry import available
+from algorithm.suggest import near
+from extender.lab.as_recorded import as_recorded
+from extender.lab.from_log import Recorded
+from extender.lab.results import Run
+from extender.lab.run.simulation import RunOptions, Simulation
+from extender.lab.translate import TranslationError, Translator
+from extender.lab.workload import Job, Workload
+from extender.lab.workload_file import WorkloadError
+from extender.plan.errors import PlanError
+from extender.replay.history import recorded_history, settings_text, with_algorithm
+from extender.replay.logs import Log
+
+#: Hears what is done, and how much of it, 0 to 1.
+Progress = Callable[[str, float], None]
+
+
+class CounterfactualError(ValueError):
+    """The comparison cannot be made; the message names the option, and what was expected."""
+
+
+class Other(NamedTuple):
+    """What decides instead: an algorithm, the text of a waggle.yaml, or both. "" is as recorded."""
+
+    algorithm: str = ""
+    settings: str = ""
+    #: The file of the settings, for messages.
+    file: str = "--settings"
+
+
+class Counterfactual(NamedTuple):
+    """`recorded` is what happened, `baseline` the simulation of it, `other` that with other settings. `changes` are the
+    remarks of the translation."""
+
+    recorded: Run
+    baseline: Run
+    other: Run
+    workload: Workload
+    horizon: float
+    changes: tuple[str, ...]
+
+
+def counterfactual(log: Log, other: Other, *, seed: int = 0, progress: Progress = lambda _what, _share: None) -> Counterfactual:
+    """Return the three runs. Raises CounterfactualError, RecordingError, AlgorithmError."""
+    own = settings_text(log)
+    text, algorithm = _other_settings(other, own, log)
+    recorded = recorded_history(log, lambda events: progress(f"replayed {events} events", 0.0))
+    baseline = _simulated(recorded, "recorded settings", own, log.header.algorithm, seed, recorded.workload, progress)
+    workload, changes = recorded.workload, ()
+    if algorithm != log.header.algorithm:
+        workload, changes = translated(recorded.workload, log.header.algorithm, algorithm)
+    name = algorithm if algorithm != log.header.algorithm else other.file
+    return Counterfactual(
+        as_recorded(recorded, name="as recorded", algorithm=log.header.algorithm),
+        baseline,
+        _simulated(recorded, name, text, algorithm, seed, workload, progress),
+        recorded.workload,
+        recorded.horizon,
+        changes,
+    )
+
+
+def _other_settings(other: Other, own: str, log: Log) -> tuple[str, str]:
+    """The text of the other settings, and the algorithm that decides by them."""
+    if other.algorithm and other.algorithm not in available():
+        names = sorted(available())
+        raise CounterfactualError(
+            f"--algorithm: there is no algorithm {other.algorithm[:100]!r}; there are: {', '.join(names)}"
+            f"{near(other.algorithm, names)}"
+        )
+    if not other.settings:
+        if not other.algorithm:
+            raise CounterfactualError("expected --algorithm, --settings, or both")
+        return (own if other.algorithm == log.header.algorithm else with_algorithm(own, other.algorithm)), other.algorithm
+    try:
+        named = (yaml.safe_load(other.settings) or {}).get("algorithm") or {}
+    except (yaml.YAMLError, AttributeError) as error:
+        raise CounterfactualError(f"{other.file}: expected the configuration of a Waggle: {error}") from error
+    name = str(named.get("name", "packing")) if isinstance(named, dict) else "packing"
+    if other.algorithm and other.algorithm != name:
+        raise CounterfactualError(f"--algorithm {other.algorithm}: {other.file} has the settings of {name}")
+    return other.settings, name
+
+
+def _simulated(
+    recorded: Recorded, name: str, settings: str, algorithm: str, seed: int, workload: Workload, progress: Progress
+) -> Run:
+    options = RunOptions(
+        algorithm=algorithm, name=name, settings=settings, seed=seed, horizon=recorded.horizon, stays=True
+    )
+    try:
+        simulation = Simulation(workload, options)
+        while simulation.advance():
+            progress(f"simulating {name}", simulation.fraction)
+    except (PlanError, WorkloadError, TranslationError) as error:
+        hint = ""
+        if algorithm == "hived" and "hived" in str(error):
+            hint = "; hived needs its cells: name a waggle.yaml that has them by --settings"
+        raise CounterfactualError(f"{name}: {error}{hint}") from error
+    return simulation.result()
+
+
+def translated(workload: Workload, recorded: str, algorithm: str) -> tuple[Workload, tuple[str, ...]]:
+    """Return the workload in the words of another algorithm, and what that changes, a sentence each."""
+    translator = Translator(algorithm)
+    left_out: Counter[str] = Counter()
+    jobs = []
+    for job in workload.jobs:
+        plain = _plain(job)
+        try:
+            translator.pods(plain)
+        except TranslationError as error:
+            left_out[str(error).partition(": ")[2]] += 1
+            plain = job
+        jobs.append(plain)
+    changes = [
+        f"pods of {recorded} were translated for {algorithm}: requests, gangs, priorities and tenants; "
+        "other annotations and labels were left out"
+    ]
+    if any(job.begins_placed for job in workload.jobs):
+        changes.append(f"pods that ran when the recording began are placed again by {algorithm}, at the beginning")
+    changes += [
+        f"{number} {'job' if number == 1 else 'jobs'} could not be translated, and have their recorded pods: {text}"
+        for text, number in left_out.items()
+    ]
+    return replace(workload, jobs=tuple(jobs)), tuple(changes)
+
+
+def _plain(job: Job) -> Job:
+    """The job without its records. A pod alone is no gang, whatever its algorithm calls it."""
+    return replace(job, templates=(), gang=job.gang and job.pods > 1)
