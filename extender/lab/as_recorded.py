@@ -97,8 +97,8 @@ class _Levels:
                 accounts.waiting_pods -= 1
             case _Pod(ended=Ended() as ended):
                 accounts.leave(what.pod.uid)
+                accounts.waiting_pods += ended is not Ended.DONE
                 if ended in _COUNTED:
-                    accounts.waiting_pods += 1
                     accounts.series.count(_COUNTED[ended])
             case _Use():
                 accounts.gpus_running += what.sign * what.need.all_milli

@@ -32,7 +32,13 @@ from extender.scheduling.policy import Policy
 
 #: Seconds between the first and the last pod of a gang that are worth a remark.
 _SPREAD = 60.0
-_ENDED = {How.EVICTED: Ended.EVICTED, How.NODE_LOST: Ended.FAILED, How.FINISHED: Ended.DONE, How.DELETED: Ended.DONE}
+_ENDED = {
+    How.FINISHED: Ended.DONE,
+    How.DELETED: Ended.DONE,
+    How.EVICTED: Ended.EVICTED,
+    How.NODE_LOST: Ended.FAILED,
+    How.RESTARTED: Ended.RESTARTED,
+}
 #: What no recording has.
 _NEVER_RECORDED = (
     "node selectors, affinities and tolerations of pods are not in a recording: taints of nodes are left out, and pods "
@@ -91,6 +97,7 @@ class FromLog:
         lives = self.lives
         if not lives.nodes:
             raise ValueError("the recording has no node")
+        lives.settle()
         jobs = jobs_of(lives.pods.values(), self._describer)
         made = [(job, self._job(job)) for job in jobs]
         made.sort(key=lambda each: (each[1].arrival, not _ran_before(each[0])))

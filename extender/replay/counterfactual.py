@@ -17,7 +17,7 @@ from typing import NamedTuple
 import yaml
 from msgspec.structs import replace
 
-from algorithm.registry import available
+from algorithm.registry import AlgorithmError, available
 from algorithm.suggest import near
 from extender.lab.as_recorded import as_recorded
 from extender.lab.from_log import Recorded
@@ -59,13 +59,16 @@ class Counterfactual(NamedTuple):
     changes: tuple[str, ...]
 
 
-def counterfactual(log: Log, other: Other, *, seed: int = 0, progress: Progress = lambda _what, _share: None) -> Counterfactual:
+def counterfactual(
+    log: Log, other: Other, *, seed: int = 0, progress: Progress = lambda _what, _share: None
+) -> Counterfactual:
     """Return the three runs. Raises CounterfactualError, RecordingError, AlgorithmError."""
     own = settings_text(log)
     text, algorithm = _other_settings(other, own, log)
     recorded = recorded_history(log, lambda events: progress(f"replayed {events} events", 0.0))
     baseline = _simulated(recorded, "recorded settings", own, log.header.algorithm, seed, recorded.workload, progress)
-    workload, changes = recorded.workload, ()
+    workload = recorded.workload
+    changes: tuple[str, ...] = ()
     if algorithm != log.header.algorithm:
         workload, changes = translated(recorded.workload, log.header.algorithm, algorithm)
     name = algorithm if algorithm != log.header.algorithm else other.file
@@ -88,9 +91,7 @@ def _other_settings(other: Other, own: str, log: Log) -> tuple[str, str]:
             f"{near(other.algorithm, names)}"
         )
     if not other.settings:
-        if not other.algorithm:
-            raise CounterfactualError("expected --algorithm, --settings, or both")
-        return (own if other.algorithm == log.header.algorithm else with_algorithm(own, other.algorithm)), other.algorithm
+        return _with_defaults(other.algorithm, own, log), other.algorithm
     try:
         named = (yaml.safe_load(other.settings) or {}).get("algorithm") or {}
     except (yaml.YAMLError, AttributeError) as error:
@@ -99,6 +100,20 @@ def _other_settings(other: Other, own: str, log: Log) -> tuple[str, str]:
     if other.algorithm and other.algorithm != name:
         raise CounterfactualError(f"--algorithm {other.algorithm}: {other.file} has the settings of {name}")
     return other.settings, name
+
+
+def _with_defaults(algorithm: str, own: str, log: Log) -> str:
+    if not algorithm:
+        raise CounterfactualError("expected --algorithm, --settings, or both")
+    if algorithm == log.header.algorithm:
+        raise CounterfactualError(f"--algorithm: {algorithm} was recorded; name other settings of it by --settings")
+    hint = f"{algorithm} needs settings of its own: name a waggle.yaml by --settings"
+    if algorithm == "hived":  # without cells it places nothing
+        raise CounterfactualError(f"--algorithm {algorithm}: {hint}")
+    try:
+        return with_algorithm(own, algorithm)
+    except AlgorithmError as error:
+        raise CounterfactualError(f"--algorithm {algorithm}: {error}; {hint}") from error
 
 
 def _simulated(
@@ -112,10 +127,7 @@ def _simulated(
         while simulation.advance():
             progress(f"simulating {name}", simulation.fraction)
     except (PlanError, WorkloadError, TranslationError) as error:
-        hint = ""
-        if algorithm == "hived" and "hived" in str(error):
-            hint = "; hived needs its cells: name a waggle.yaml that has them by --settings"
-        raise CounterfactualError(f"{name}: {error}{hint}") from error
+        raise CounterfactualError(f"{name}: {error}") from error
     return simulation.result()
 
 

@@ -75,7 +75,9 @@ def timeline(runs: Sequence[Run], horizon: float, title: str) -> str:
     parts += _frame(panel, "pods that wait")
     for number, (run, line) in enumerate(zip(runs, waiting, strict=True)):
         parts += [_line(panel, line, number), *_key(panel, run.name, number)]
-    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, top + _WAITING + 36, "time since the beginning", "soft", "middle"))
+    parts.append(
+        _text((_LEFT + _WIDTH - _RIGHT) / 2, top + _WAITING + 36, "time since the beginning", "soft", "middle")
+    )
     height = top + _WAITING + 52
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img">'
     paper = f'<rect class="paper" width="{_WIDTH}" height="{height:.0f}"/>'

@@ -7,9 +7,10 @@ name may be used again after all of its pods have gone.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from algorithm.fgd.needs import MILLI, MODEL, WHOLE
 from algorithm.hived.formats.podspec import SPEC, UserError, parse_spec
@@ -22,12 +23,15 @@ from extender.lab.recorded.lives import How, PodLife
 from extender.lab.workload import CPU, GPU, MEMORY
 from extender.scheduling.reads import GANG_ANNOTATION
 
+T = TypeVar("T")
 #: Seconds after the end of a pod in which its controller makes it again.
 AGAIN_WITHIN = 300.0
 #: Characters of the name of a job, without a number.
 _LONGEST_NAME = 220
 #: How the life of a pod ended that has to run again.
-BROKEN = (How.EVICTED, How.NODE_LOST)
+BROKEN = (How.EVICTED, How.NODE_LOST, How.RESTARTED)
+#: Seconds before and after the loss of a pod within which the others of its gang are deleted because of that.
+_TOGETHER = (60.0, 600.0)
 #: Labels that differ between the pods of one controller.
 _ORDINALS = frozenset(
     {
@@ -123,12 +127,19 @@ class Chain:
     def last(self) -> PodLife:
         return self.lives[-1]
 
-    def continues_with(self, life: PodLife) -> bool:
-        """Whether `life` is this pod, made again."""
+    def continuation(self, life: PodLife) -> float | None:
+        """How unlikely it is that `life` is this pod, made again: less is likelier. None: it is not.
+
+        A controller makes a pod again once that has gone, or is being deleted.
+        """
         last = self.last
-        if last.how not in BROKEN or last.end is None or life.arrival - last.end > AGAIN_WITHIN:
-            return False
-        return _likeness(last.record) == _likeness(life.record) or last.record.key == life.record.key
+        if last.how not in BROKEN or last.end is None:
+            return None
+        if not last.leaves <= life.arrival <= last.end + AGAIN_WITHIN:
+            return None
+        if last.record.key == life.record.key:
+            return -1.0
+        return abs(life.arrival - last.end) if _likeness(last.record) == _likeness(life.record) else None
 
 
 @dataclass(slots=True)
@@ -141,9 +152,9 @@ class RecordedJob:
     chains: list[Chain] = field(default_factory=list)
 
     def is_over(self, now: float) -> bool:
-        """Whether none of its pods is there, and none is to be made again."""
+        """Whether none of its pods is there any more, and none is to be made again."""
         return all(
-            chain.last.end is not None and (chain.last.how not in BROKEN or now - chain.last.end > AGAIN_WITHIN)
+            chain.last.end is not None and now >= chain.last.end + (AGAIN_WITHIN if chain.last.how in BROKEN else 0.0)
             for chain in self.chains
         )
 
@@ -154,8 +165,9 @@ def jobs_of(lives: Iterable[PodLife], describer: Describer) -> list[RecordedJob]
     alone: dict[object, list[RecordedJob]] = {}
     gangs: dict[str, RecordedJob] = {}
     names: dict[str, int] = {}
-    for life in sorted(lives, key=lambda life: life.arrival):
-        wish = describer.wish(life.record)
+    wishes = [(life, describer.wish(life.record)) for life in sorted(lives, key=lambda life: life.arrival)]
+    _restart(wishes)
+    for life, wish in wishes:
         if wish.group:
             job = gangs.get(wish.group)
             if job is None or job.is_over(life.arrival):
@@ -163,7 +175,7 @@ def jobs_of(lives: Iterable[PodLife], describer: Describer) -> list[RecordedJob]
                 found.append(job)
         else:
             candidates = alone.setdefault(_likeness(life.record), [])
-            job = next((each for each in candidates if each.chains[0].continues_with(life)), None)
+            job = _likeliest([(each, each.chains[0]) for each in candidates], life)
             if job is None:
                 job = RecordedJob(_unique(str(life.record.key), names), wish)
                 found.append(job)
@@ -176,12 +188,33 @@ def jobs_of(lives: Iterable[PodLife], describer: Describer) -> list[RecordedJob]
     return found
 
 
+def _restart(wishes: Iterable[tuple[PodLife, Wish]]) -> None:
+    """Find the pods that were deleted since their gang has lost a pod: their controller makes all of them again."""
+    gangs: dict[str, list[PodLife]] = {}
+    for life, wish in wishes:
+        if wish.group:
+            gangs.setdefault(wish.group, []).append(life)
+    for members in gangs.values():
+        losses = sorted(life.end for life in members if life.how in BROKEN and life.end is not None)
+        for life in members:
+            if life.how is How.DELETED and life.placed is not None and life.end is not None:
+                at = bisect_left(losses, life.end - _TOGETHER[1])
+                if at < len(losses) and losses[at] <= life.end + _TOGETHER[0]:
+                    life.how = How.RESTARTED
+
+
 def _enter(job: RecordedJob, life: PodLife) -> None:
-    chain = next((each for each in job.chains if each.continues_with(life)), None)
+    chain = _likeliest([(each, each) for each in job.chains], life)
     if chain is None:
         job.chains.append(Chain([life]))
     else:
         chain.lives.append(life)
+
+
+def _likeliest(candidates: Iterable[tuple[T, Chain]], life: PodLife) -> T | None:
+    """The candidate whose pod `life` continues most likely; None if it continues none."""
+    rated = [(rate, each) for each, chain in candidates if (rate := chain.continuation(life)) is not None]
+    return min(rated, key=lambda item: item[0])[1] if rated else None
 
 
 def _likeness(pod: Pod) -> object:

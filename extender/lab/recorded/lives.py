@@ -36,6 +36,8 @@ from extender.scheduling.policy import Policy
 #: Seconds after the loss of a node within which the end of a pod on it counts as caused by that; seconds, and its grace
 #: period, after a pod was chosen as a victim.
 NODE_LOST_WITHIN = EVICTED_WITHIN = 600.0
+#: Seconds by which the end of a pod may be seen before that of its node, or before the report of its eviction.
+REPORTED_AFTER = 60.0
 
 
 class How(StrEnum):
@@ -45,6 +47,8 @@ class How(StrEnum):
     DELETED = "deleted"
     EVICTED = "evicted"
     NODE_LOST = "its node went"
+    #: Another pod of its gang was evicted, or lost its node.
+    RESTARTED = "restarted"
 
 
 @dataclass(slots=True)
@@ -63,9 +67,16 @@ class PodLife:
     how: How | None = None
     #: Why it was refused last.
     why: Reason | None = None
-    #: When it was chosen last to make room for another one.
+    #: When it was chosen last to make room for another one; when it was seen first that it is being deleted.
     chosen: float = -math.inf
+    terminating: float = math.inf
     is_gated: bool = False
+
+    @property
+    def leaves(self) -> float:
+        """From when on its controller may make it again: it is being deleted, was evicted, or is gone."""
+        gone = math.inf if self.end is None else self.end
+        return min(gone, self.terminating, self.chosen if self.how is How.EVICTED else math.inf)
 
 
 @dataclass(slots=True)
@@ -150,8 +161,12 @@ class Lives:
                 self.left_out["the settings were changed while it was recorded; those of the beginning count"] += 1
 
     def _chosen(self, uid: str) -> None:
-        if (life := self.pods.get(uid) or self.others.get(uid)) is not None and life.end is None:
-            life.chosen = self.now
+        life = self.pods.get(uid) or self.others.get(uid)
+        if life is None:
+            return
+        life.chosen = self.now
+        if life.how is How.DELETED and life.placed is not None and self.now - (life.end or 0.0) <= REPORTED_AFTER:
+            life.how = How.EVICTED  # its end was seen before the report of the eviction
 
     # -- pods -----------------------------------------------------------------------------------------------------
 
@@ -167,6 +182,8 @@ class Lives:
             life.is_gated, life.arrival, life.record = False, self.now, pod
         if pod.node_name and life.placed is None:
             life.placed, life.node = self.now, pod.node_name
+        if pod.terminating:
+            life.terminating = min(life.terminating, self.now)
         if pod.finished:
             self._ends(life, How.FINISHED)
 
@@ -180,11 +197,9 @@ class Lives:
         if life.end is not None:
             return
         life.end, life.how = self.now, how
-        if how is How.DELETED and life.placed is not None:
-            if self.now - life.chosen <= EVICTED_WITHIN + life.record.grace_period:
-                life.how = How.EVICTED
-            elif self._lost_lately(life.node):
-                life.how = How.NODE_LOST
+        was_chosen = self.now - life.chosen <= EVICTED_WITHIN + life.record.grace_period
+        if how is How.DELETED and life.placed is not None and was_chosen:
+            life.how = How.EVICTED
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
@@ -203,12 +218,16 @@ class Lives:
         if life is not None and life.is_there:
             life.there[-1] = (life.there[-1][0], self.now)
 
-    def _lost_lately(self, name: str) -> bool:
-        life = self.nodes.get(name)
-        if life is None or not life.there:
-            return True
-        gone = life.there[-1][1]
-        return gone is not None and self.now - gone <= NODE_LOST_WITHIN
+    def settle(self) -> None:
+        """Call it at the end: pods that went with their nodes are known only now, since they may go before them."""
+        for life in self.pods.values():
+            if life.how is How.DELETED and life.placed is not None and self._was_lost(life.node, life.end or 0.0):
+                life.how = How.NODE_LOST
+
+    def _was_lost(self, name: str, at: float) -> bool:
+        node = self.nodes.get(name)
+        ends = [end for _, end in node.there if end is not None] if node is not None else []
+        return any(-REPORTED_AFTER <= at - end <= NODE_LOST_WITHIN for end in ends)
 
 
 def _differs(known: Node, node: Node) -> bool:

@@ -1,0 +1,302 @@
+"""A recording as a workload, and as what really happened: each rule with a few events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from algorithm.model import Node, Pod, Taint
+from algorithm.packing.gangs import GANG, GANG_MIN, GANG_PLAN
+from algorithm.registry import create
+from extender.core.outcomes import Outcome, OutcomeKind
+from extender.lab.as_recorded import as_recorded
+from extender.lab.from_log import FromLog, Recorded
+from extender.lab.results import Ended, Fate, JobResult
+from extender.lab.workload import Job, NodeFailure
+from extender.scheduling.commands import EvictFinished
+from extender.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
+from extender.scheduling.policy import Policy
+from tests.support.engine.scripted_log import GPU, gpu_node, gpu_pod
+
+DONE = Outcome(OutcomeKind.DONE)
+
+
+class Told:
+    """A recording that begins at 0 with one node of eight GPUs, n1."""
+
+    def __init__(self, policy: Policy | None = None, *nodes: Node) -> None:
+        self.made = FromLog(policy or Policy(), create("packing", {}), 0.0, decisions=frozenset({GANG_PLAN}))
+        for each in nodes or (gpu_node("n1", 8),):
+            self.tell(0.0, NodeSeen(each))
+
+    def synced(self) -> Told:
+        self.made.lives.synced()
+        return self
+
+    def tell(self, at: float, *events: Event) -> None:
+        for event in events:
+            self.made.lives.take(at, event, [])
+
+    def runs(self, pod: Pod, came: float, placed: float, node: str = "n1") -> None:
+        self.tell(came, PodSeen(pod))
+        self.tell(placed, PodSeen(pod.placed(node)))
+
+    def goes(self, pod: Pod, at: float) -> None:
+        self.tell(at, PodGone(pod.namespace, pod.name, pod.uid))
+
+    def evicted(self, pod: Pod, at: float) -> None:
+        self.tell(at, EvictFinished(1, DONE, pod.uid))
+        self.goes(pod, at + 1)
+
+    def done(self, at: float) -> Recorded:
+        self.tell(at, NodeSeen(gpu_node("n1", 8)))
+        return self.made.finish()
+
+
+def told() -> Told:
+    return Told().synced()
+
+
+def only(recorded: Recorded) -> tuple[Job, JobResult]:
+    [job], [result] = recorded.workload.jobs, recorded.jobs
+    return job, result
+
+
+def gang(name: str, of: str = "g", minimum: int = 2, **fields: Any) -> Pod:
+    return gpu_pod(name, 2, annotations=((GANG, of), (GANG_MIN, str(minimum)), (GANG_PLAN, "{}")), **fields)
+
+
+# -- pods alone -----------------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_ran_to_its_end() -> None:
+    log, pod = told(), gpu_pod("a", 2)
+    log.runs(pod, 10.0, 25.0)
+    log.tell(100.0, PodSeen(replace(pod.placed("n1"), phase="Succeeded")))
+    job, result = only(log.done(200.0))
+
+    assert (job.name, job.arrival, job.seconds, job.pods, job.gang) == ("default/a", 10.0, 75.0, 1, False)
+    assert (job.requests["gpu"], job.tenant, job.templates[0].requests) == (2000, "default", pod.requests)
+    assert (result.fate, result.start, result.end, result.delay) == (Fate.DONE, 25.0, 100.0, 15.0)
+
+
+def test_a_pod_that_still_runs_and_one_that_waits_have_no_run_time() -> None:
+    log = told()
+    log.runs(gpu_pod("a"), 10.0, 20.0)
+    log.tell(30.0, PodSeen(gpu_pod("b")))
+    recorded = log.done(100.0)
+
+    assert [(job.name, job.seconds) for job in recorded.workload.jobs] == [("default/a", None), ("default/b", None)]
+    assert [job.fate for job in recorded.jobs] == [Fate.RUNNING, Fate.WAITING]
+    assert "a job ran when the recording ended; it runs to the end (1 time)" in recorded.workload.remarks
+    assert (
+        "a job never had all of its places; if it gets them, it runs to the end (1 time)" in recorded.workload.remarks
+    )
+
+
+def test_a_pod_that_was_deleted_while_it_waited_stops_waiting() -> None:
+    log, pod = told(), gpu_pod("a")
+    log.tell(10.0, PodSeen(pod))
+    log.goes(pod, 40.0)
+    recorded = log.done(100.0)
+
+    assert [(each.at, each.jobs, each.pods) for each in recorded.given_up] == [(40.0, 1, 1)]
+    points = as_recorded(recorded, name="r", algorithm="packing").series.points
+    assert [point.waiting_pods for point in points if 12 <= point.at <= 38][0] == 1
+    assert points[-1].waiting_pods == 0
+
+
+def test_a_gated_pod_arrives_when_its_gate_goes() -> None:
+    log, pod = told(), gpu_pod("a")
+    log.tell(10.0, PodSeen(replace(pod, gated=True)))
+    log.tell(50.0, PodSeen(pod))
+    assert only(log.done(100.0))[0].arrival == 50.0
+
+
+def test_an_evicted_pod_that_is_made_again_is_the_same_job() -> None:
+    log = told()
+    first, second = gpu_pod("a-1", 2, labels=(("job", "a"),)), gpu_pod("a-2", 2, labels=(("job", "a"),))
+    log.runs(first, 0.0, 10.0)
+    log.evicted(first, 50.0)
+    log.runs(second, 52.0, 90.0)
+    log.goes(second, 190.0)
+    job, result = only(log.done(200.0))
+
+    assert (job.arrival, job.seconds, job.templates[0].name) == (0.0, 100.0, "a-1")
+    assert (result.start, result.end, result.evictions) == (10.0, 190.0, 1)
+    assert result.lost_gpu_milli_seconds == 41.0 * 2000
+
+
+def test_a_pod_of_others_is_no_continuation() -> None:
+    log, pod = told(), gpu_pod("a", 2, labels=(("job", "a"),))
+    log.runs(pod, 0.0, 10.0)
+    log.evicted(pod, 50.0)
+    log.runs(gpu_pod("b", 2, labels=(("job", "b"),)), 52.0, 60.0)
+    log.runs(gpu_pod("late", 2, labels=(("job", "a"),)), 500.0, 510.0)
+    assert [job.name for job in log.done(600.0).workload.jobs] == ["default/a", "default/b", "default/late"]
+
+
+def test_a_pod_that_was_named_as_a_victim_long_ago_was_not_evicted() -> None:
+    log, pod = told(), gpu_pod("a")
+    log.runs(pod, 0.0, 10.0)
+    log.tell(20.0, EvictFinished(1, DONE, pod.uid))
+    log.goes(pod, 5000.0)
+    _, result = only(log.done(6000.0))
+    assert (result.fate, result.evictions) == (Fate.DONE, 0)
+
+
+@pytest.mark.parametrize("first", ["node", "pod"])
+def test_a_pod_that_went_with_its_node_has_to_run_again(first: str) -> None:
+    log, pod = told(), gpu_pod("a")
+    log.runs(pod, 0.0, 10.0)
+    events = [(NodeGone("n1"),), (PodGone("default", "a", pod.uid),)]
+    for at, each in zip((50.0, 70.0), events if first == "node" else reversed(events), strict=True):
+        log.tell(at, *each)
+    recorded = log.done(200.0)
+    assert recorded.jobs[0].failures == 1
+    assert recorded.stays[0].ended is Ended.FAILED
+
+
+# -- gangs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_is_one_job_that_arrives_with_its_last_pod() -> None:
+    log, pods = told(), [gang("a"), gang("b")]
+    for came, pod in zip((10.0, 15.0), pods, strict=True):
+        log.tell(came, PodSeen(pod))
+    log.tell(40.0, *(PodSeen(pod.placed("n1")) for pod in pods))
+    log.goes(pods[0], 100.0)
+    log.goes(pods[1], 130.0)
+    job, result = only(log.done(200.0))
+
+    assert (job.name, job.arrival, job.seconds, job.pods, job.gang) == ("default/g", 15.0, 90.0, 2, True)
+    assert [[key for key, _ in pod.annotations] for pod in job.templates] == [[GANG, GANG_MIN]] * 2
+    assert (result.start, result.end, result.gpu_milli) == (40.0, 130.0, 4000)
+
+
+def test_a_gang_begins_again_as_a_whole() -> None:
+    log, pods = told(), [gang("a"), gang("b")]
+    for pod in pods:
+        log.runs(pod, 0.0, 10.0)
+    log.evicted(pods[0], 50.0)
+    log.goes(pods[1], 52.0)
+    for pod in (gang("a", uid="again-a"), gang("b", uid="again-b")):
+        log.runs(pod, 55.0, 80.0)
+    job, result = only(log.done(200.0))
+
+    assert (job.pods, result.evictions, result.fate) == (2, 1, Fate.RUNNING)
+    assert [stay.ended for stay in log.made.finish().stays] == [Ended.EVICTED, Ended.CUT, Ended.RESTARTED, Ended.CUT]
+
+
+def test_the_name_of_a_gang_that_is_over_can_be_used_again() -> None:
+    log = told()
+    for came, uid in ((0.0, "1"), (1000.0, "2")):
+        pod = gang("a", uid=uid)
+        log.runs(pod, came, came + 5)
+        log.goes(pod, came + 100)
+    assert [job.name for job in log.done(2000.0).workload.jobs] == ["default/g", "default/g#2"]
+
+
+def test_a_gang_of_minimum_one_is_only_a_name() -> None:
+    log = told()
+    log.runs(gang("a", minimum=1), 0.0, 1.0)
+    log.runs(gang("b", minimum=1), 0.0, 1.0)
+    assert [(job.name, job.gang) for job in log.done(10.0).workload.jobs] == [
+        ("default/a", False),
+        ("default/b", False),
+    ]
+
+
+def test_a_gang_of_which_half_has_places_is_partly_placed() -> None:
+    log = told()
+    log.runs(gang("a"), 0.0, 10.0)
+    log.tell(0.0, PodSeen(gang("b")))
+    recorded = log.done(100.0)
+    assert recorded.jobs[0].fate is Fate.PARTLY
+    measured = as_recorded(recorded, name="r", algorithm="packing").measures
+    assert (measured.gpu_utilisation, measured.gpu_allocation) == (0.0, pytest.approx(0.9 * 2 / 8))
+
+
+# -- what was there before, and others ------------------------------------------------------------------------
+
+
+def test_a_pod_that_ran_before_keeps_its_node_and_its_annotations() -> None:
+    log = Told()
+    log.tell(0.0, PodSeen(gang("a").placed("n1")))
+    job, result = only(log.synced().done(100.0))
+
+    assert (job.arrival, job.begins_placed, job.templates[0].node_name, result.start) == (0.0, True, "n1", 0.0)
+    assert GANG_PLAN in dict(job.templates[0].annotations)
+
+
+def test_pods_of_other_schedulers_take_their_room() -> None:
+    log = Told(Policy(scheduler_names=frozenset({"waggle"})))
+    log.tell(0.0, PodSeen(gpu_pod("daemon", 3).placed("n1")))
+    log.synced().tell(50.0, PodSeen(gpu_pod("guest", 2).placed("n1")))
+    recorded = log.done(100.0)
+
+    assert recorded.workload.jobs == ()
+    assert dict(recorded.workload.nodes[0].record.allocatable)[GPU] == 5  # type: ignore[union-attr]
+    assert any("came or went; it is left out (1 time)" in each for each in recorded.workload.remarks)
+
+
+def test_nodes_that_come_and_go_are_failures() -> None:
+    log = told()
+    log.tell(30.0, NodeSeen(gpu_node("n2")))
+    log.tell(60.0, NodeGone("n2"))
+    log.tell(80.0, NodeSeen(gpu_node("n2")))
+    log.tell(90.0, NodeGone("n1"))
+    log.tell(100.0, NodeSeen(gpu_node("n3")))
+    failures = log.made.finish().workload.failures
+
+    assert failures == (
+        NodeFailure("n2", 0.0, 30.0),
+        NodeFailure("n3", 0.0, 100.0),
+        NodeFailure("n2", 60.0, 80.0),
+        NodeFailure("n1", 90.0),
+    )
+
+
+def test_taints_go_and_changes_are_remarked() -> None:
+    node = replace(gpu_node("n1", 8), taints=(Taint("gpu", "NoSchedule"),))
+    log = Told(None, node).synced()
+    log.tell(10.0, NodeSeen(replace(node, unschedulable=True)))
+    log.tell(11.0, NodeSeen(replace(node, unschedulable=True, resource_version="9")))
+    recorded = log.made.finish()
+
+    assert recorded.workload.nodes[0].record.taints == ()  # type: ignore[union-attr]
+    assert any(
+        "cordoned, not ready, or otherwise changed" in each and "(1 time)" in each for each in recorded.workload.remarks
+    )
+
+
+def test_a_recording_without_a_node_is_refused() -> None:
+    with pytest.raises(ValueError, match="no node"):
+        FromLog(Policy(), create("packing", {}), 0.0).finish()
+
+
+def test_a_thousand_equal_pods_cost_a_thousand_times_one() -> None:
+    def steps(number: int) -> int:
+        log = told()
+        for each in range(number):
+            log.runs(gpu_pod(f"p{each}"), 0.0, 1.0)
+        looked = 0
+
+        class Counted(str):
+            """A namespace that counts how often it is compared."""
+
+            def __eq__(self, other: object) -> bool:
+                nonlocal looked
+                looked += 1
+                return str.__eq__(self, str(other))
+
+            __hash__ = str.__hash__
+
+        for life in log.made.lives.pods.values():
+            life.record = replace(life.record, namespace=Counted("default"))
+        log.done(10.0)
+        return looked
+
+    assert steps(1000) <= 12 * steps(100)
