@@ -104,7 +104,7 @@ def test_a_pod_that_was_deleted_while_it_waited_stops_waiting() -> None:
 
     assert [(each.at, each.jobs, each.pods) for each in recorded.given_up] == [(40.0, 1, 1)]
     points = as_recorded(recorded, name="r", algorithm="packing").series.points
-    assert [point.waiting_pods for point in points if 12 <= point.at <= 38][0] == 1
+    assert next(point.waiting_pods for point in points if 12 <= point.at <= 38) == 1
     assert points[-1].waiting_pods == 0
 
 
