@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
+from extender.recording.checkpoint import Start
 from extender.recording.records import RecordingError, Step
 from extender.recording.replaying import replay_on
 from extender.replay.logs import Log
@@ -51,35 +52,41 @@ def freeze(log: Log, moment: Moment, *, usage: bool = False) -> Frozen:
     limit, number = limit_of(moment, span)
     if usage and math.isinf(limit):
         limit, number = _time_of(log, moment, span, number)
-    stage = Stage(log, span)
+    start = log.start_before(limit - HOUR if usage else limit, number)
+    stage = Stage(log, span, start)
     sampler = _Sampler(stage.runtime, limit - HOUR if usage else math.inf)
-    steps = _Until(log.steps(), limit, number)
+    steps = _Until(log.steps(start), limit, number)
     for step in steps:
         stage.handle(step)
         sampler.look(step.at)
-    if steps.last is None:
-        raise RecordingError(f"{log.path}: the log has no event up to {moment.text}")
-    if not steps.is_complete:
-        raise beyond(moment, span, steps.last.at, stage.machine.sequence)
-    stage.now = steps.last.at if math.isinf(limit) else limit
+    if not steps.is_complete and start.number != number:
+        last = span.first if steps.last is None else steps.last.at
+        raise beyond(moment, span, last, stage.machine.sequence)
+    stage.now = limit if math.isfinite(limit) else stage.now
     stage.know_epoch()
     return Frozen(log, stage.runtime, stage.machine, span, stage.now, stage.machine.sequence)
 
 
 class Stage:
-    """A fresh engine in a `Runtime` whose clock shows what the log says. `now` is that time."""
+    """An engine in a `Runtime` whose clock shows what the log says. `now` is that time."""
 
-    def __init__(self, log: Log, span: Span) -> None:
-        self.now = span.first
-        self.machine = log.engine()
+    def __init__(self, log: Log, span: Span, start: Start | None = None) -> None:
+        begin = start or log.begin
+        self.now = span.first if begin.head is None else begin.head.at
+        self.machine = begin.engine()
         self._epoch = span.epoch
         self.runtime = Runtime(self.machine, _not_carried_out, clock=lambda: self.now, algorithm=log.header.algorithm)
         self.runtime.model.wall = lambda: (self._epoch or 0.0) + self.now
 
     def handle(self, step: Step) -> list[Instruction]:
-        """Handle one step; returns what it causes."""
+        """Handle one step; returns what it causes. Raises RecordingError if the engine fails."""
         self.now = step.at
-        [(_, instructions)] = replay_on(self.machine, iter((step,)))
+        try:
+            [(_, instructions)] = replay_on(self.machine, iter((step,)))
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            too = ", as it did then" if step.said is not None and step.said.failed == text else ""
+            raise RecordingError(f"at event {step.number} the engine fails{too}: {text}") from error
         return instructions
 
     def know_epoch(self) -> None:
@@ -97,13 +104,13 @@ class _Until:
         self.is_complete = math.isinf(limit) and number is None
 
     def __iter__(self) -> Iterator[Step]:
-        for count, step in enumerate(self._steps, start=1):
-            if step.at > self._limit:
+        for step in self._steps:
+            if step.at > self._limit or (self._number is not None and step.number > self._number):
                 self.is_complete = True
                 return
             self.last = step
             yield step
-            if count == self._number:
+            if step.number == self._number:
                 self.is_complete = True
                 return
         self.is_complete |= self.last is not None and self.last.at == self._limit
@@ -125,11 +132,14 @@ class _Sampler:
 
 def _time_of(log: Log, moment: Moment, span: Span, number: int | None) -> tuple[float, int | None]:
     """Return when an event happened, or the last one, and its number: only then is the hour before it known."""
-    steps = _Until(log.steps(), math.inf, number)
-    count = sum(1 for _ in steps)
-    if steps.last is None or not steps.is_complete:
-        raise beyond(moment, span, steps.last.at if steps.last else span.first, count)
-    return steps.last.at, count
+    start = log.start_before(math.inf, number)
+    at, last = (span.first, 0) if start.head is None else (start.head.at, start.number)
+    steps = _Until(log.steps(start), math.inf, number)
+    for step in steps:
+        at, last = step.at, step.number
+    if not steps.is_complete and last != number:
+        raise beyond(moment, span, at, last)
+    return at, last
 
 
 def _epoch_by_pods(machine: SchedulerStateMachine) -> float:

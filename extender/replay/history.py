@@ -5,20 +5,22 @@ The recorded settings are those of the head of the log, written as a waggle.yaml
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
 
 from algorithm.hived.settings import HivedSettings
+from algorithm.model import Pod
 from algorithm.registry import create, reads
 from extender.lab.from_log import Devices, FromLog, Recorded
+from extender.recording.records import RecordingError, policy_of
 from extender.replay.frozen import Stage
 from extender.replay.logs import Log
 from extender.replay.moments import Span
 from extender.scheduling.events import Synced
+from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from extender.server.recording import RecordingError, policy_of
 
 #: Events between two reports of progress.
 _OFTEN = 2000
@@ -30,8 +32,8 @@ def recorded_history(log: Log, progress: Callable[[int], None] = lambda _events:
     Raises RecordingError and AlgorithmError.
     """
     header = log.header
-    first = log.first()
-    stage = Stage(log, Span(first.at, log.epoch))
+    first, begin = log.first(), log.begin
+    stage = Stage(log, Span(first.at, log.epoch), begin)
     made = FromLog(
         policy_of(header),
         create(header.algorithm, header.settings),
@@ -40,7 +42,10 @@ def recorded_history(log: Log, progress: Callable[[int], None] = lambda _events:
         decisions=reads(header.algorithm).decisions,
         devices=_devices(log),
     )
-    for number, step in enumerate(log.steps(), start=1):
+    if begin.head is not None:
+        made.lives.begin(stage.machine.driver.nodes.values(), _records(stage.machine))
+        made.lives.synced()
+    for number, step in enumerate(log.steps(begin), start=1):
         made.lives.take(step.at, step.event, stage.handle(step))
         if isinstance(step.event, Synced):
             made.lives.synced()
@@ -50,6 +55,16 @@ def recorded_history(log: Log, progress: Callable[[int], None] = lambda _events:
         return made.finish()
     except ValueError as error:
         raise RecordingError(f"{log.path}: {error}") from error
+
+
+def _records(machine: SchedulerStateMachine) -> Iterator[Pod]:
+    """The pods that a checkpoint has, with their places."""
+    known = set()
+    for pod_info in machine.pod_infos():
+        known.add(pod_info.uid)
+        yield pod_info.placed if pod_info.placed is not None else pod_info.pod
+    for info in machine.state.cache.snapshot().nodes.values():
+        yield from (pod for pod in info.pods if pod.uid not in known)
 
 
 def _devices(log: Log) -> dict[str, Devices]:

@@ -1,4 +1,4 @@
-"""A recording as replay reads it: its head, and its steps from the first one on, as often as they are wanted."""
+"""A recording as replay reads it: its head, where it can begin, and its steps, as often as they are wanted."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from extender.recording.checkpoint import Start
 from extender.recording.log import Recording
 from extender.recording.log import open_log as open_recordings
 from extender.recording.records import Header, RecordingError, Step
-from extender.recording.replaying import doubts, first_start
-from extender.scheduling.machine import SchedulerStateMachine
+from extender.recording.replaying import doubts, first_start, start_before
 
 
 @dataclass(frozen=True)
 class Log:
-    """The latest recording of a log: what is left of it, from the first point on from which it can be replayed."""
+    """One recording of a log: what is left of it, from the first point on from which it can be replayed."""
 
     path: Path
     recording: Recording
@@ -34,12 +34,32 @@ class Log:
         """The time of day, in seconds since 1970, at 0 of the clock of the steps; None: unknown."""
         return self.header.epoch
 
-    def steps(self) -> Iterator[Step]:
-        """Read all steps. Raises RecordingError, naming the line, also if some are missing, and OSError."""
-        for item in self.recording.steps(first_start(self.recording).number):
+    @property
+    def begin(self) -> Start:
+        """Where a replay of the whole begins. Raises RecordingError."""
+        return first_start(self.recording)
+
+    def start_before(self, at: float, number: int | None) -> Start:
+        """Return the latest start not after a time, and not after the event of this number. Raises RecordingError."""
+        begins = self.first().at
+        if number is None and at < begins:
+            return self.begin
+        return start_before(self.recording, at=max(at, begins), number=number)
+
+    def steps(self, after: Start | None = None) -> Iterator[Step]:
+        """Read the steps from this start on; by default all that can be replayed. A step without a number gets it.
+
+        Raises RecordingError, naming the line, also if some are missing, and OSError.
+        """
+        number = (after or self.begin).number
+        for item in self.recording.steps(number):
             if not isinstance(item, Step):
-                raise RecordingError(f"{self.path}: events {item.first} to {item.last} are missing: {item.why}")
-            yield item
+                raise RecordingError(
+                    f"{self.path}: events {item.first} to {item.last} are missing: {item.why}; a replay can begin "
+                    "after them: `waggle record cut` makes a log of that part"
+                )
+            number += 1
+            yield item if item.number else item._replace(number=number)
 
     def first(self) -> Step:
         """Return the first step. Raises RecordingError if there is none."""
@@ -49,17 +69,22 @@ class Log:
             raise RecordingError(f"{self.path}: the log has no event")
         return found
 
-    def engine(self) -> SchedulerStateMachine:
-        """Return a new engine as it was before the first of these steps. Raises RecordingError."""
-        return first_start(self.recording).engine()
 
+def open_log(path: Path, *, anyway: bool = False, wall: float | None = None) -> Log:
+    """Read the heads of a log. Raises RecordingError, also if this program would decide otherwise, and OSError.
 
-def open_log(path: Path, *, anyway: bool = False) -> Log:
-    """Read the head of a log. Raises RecordingError, also if this program would decide otherwise, and OSError.
-
-    `anyway`: a program with other constants is no reason to refuse.
+    Of several recordings, one for each run of a server, it is the latest; with `wall`, seconds since 1970, the latest
+    that began before. `anyway`: a program with other constants is no reason to refuse.
     """
-    recording = open_recordings(path).recordings[-1]
-    if not anyway and (differs := doubts(recording)):
-        raise RecordingError(f"{path}:1: recorded by a program that decides otherwise: {'; '.join(differs)}")
-    return Log(path, recording)
+    logs = [Log(path, recording) for recording in open_recordings(path).recordings]
+    chosen = next((log for log in reversed(logs) if wall is None or _begins_before(log, wall)), logs[0])
+    if not anyway and (differs := doubts(chosen.recording)):
+        raise RecordingError(
+            f"{path}: recorded by a program that decides otherwise: {'; '.join(differs)}; --anyway replays it with the "
+            "constants of this program"
+        )
+    return chosen
+
+
+def _begins_before(log: Log, wall: float) -> bool:
+    return log.epoch is not None and log.epoch + log.first().at <= wall

@@ -11,26 +11,32 @@ import yaml
 from extender.lab.results import Run
 from extender.lab.run.simulation import RunOptions, Simulation
 from extender.lab.workload import Workload
+from extender.recording.encoding import LineWriter, header_of
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.server import recording
-from extender.server.recording import Step
+
+#: When it began, as the records of its pods say.
+EPOCH = 946_684_800.0
 
 
 def simulated_log(path: Path, workload: Workload, options: RunOptions) -> Run:
     """Simulate the workload and write the recording of its engine. Returns the result."""
-    steps: list[Step] = []
+    steps: list[tuple[float, Event, list[Instruction]]] = []
     handle = SchedulerStateMachine.handle
 
     def recording_handle(machine: SchedulerStateMachine, event: Event, now: float) -> list[Instruction]:
-        steps.append(Step(now, event, machine.sequence + 1))
-        return handle(machine, event, now)
+        out = handle(machine, event, now)
+        steps.append((now, event, out))
+        return out
 
     with patch.object(SchedulerStateMachine, "handle", recording_handle):
         simulation = Simulation(workload, options)
         run = simulation.run()
     settings: dict[str, Any] = (yaml.safe_load(options.settings) or {}) if options.settings else {}
     own = settings.get("algorithm", {}).get("settings", {})
-    head = recording.encode_header(options.algorithm, own, simulation.scheduling.machine.policy)
-    path.write_bytes(head + b"".join(recording.encode_step(step) + b"\n" for step in steps))
+    writer = LineWriter()
+    policy = simulation.scheduling.machine.policy
+    lines = [writer.header(header_of(options.algorithm, own, policy, recording="simulated", epoch=EPOCH))]
+    lines += [writer.event(number, now, event, out) for number, (now, event, out) in enumerate(steps, start=1)]
+    path.write_bytes(b"".join(lines))
     return run

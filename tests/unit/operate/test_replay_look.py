@@ -12,6 +12,7 @@ from extender.replay.frozen import Frozen, freeze
 from extender.replay.logs import Log, open_log
 from extender.replay.moments import parse
 from extender.replay.stepping import Stepper
+from extender.scheduling.events import NodeSeen
 from tests.support.engine.objects import pod
 from tests.support.engine.scripted_log import gpu_node, two_nodes
 
@@ -98,7 +99,7 @@ def test_the_text_has_a_bound_however_large_the_cluster(tmp_path: Path):
         made = two_nodes()
         for each in range(number):
             made.see(500.0, pod(f"p{each:04}"))
-            made.at(500.0, type(made.steps[0].event)(gpu_node(f"m{each:04}")))  # type: ignore[call-arg]
+            made.at(500.0, NodeSeen(gpu_node(f"m{each:04}")))
         return len(look_text(freeze(open_log(made.write(tmp_path / "large.log")), parse("end"))).splitlines())
 
     assert lines_of(400) == lines_of(100)

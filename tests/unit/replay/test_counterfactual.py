@@ -14,6 +14,7 @@ from extender.lab.results import Run
 from extender.lab.run.simulation import RunOptions
 from extender.lab.workload import CPU, GPU, Job, MachineNode, Workload
 from extender.policies import policy_of
+from extender.recording.records import policy_of as policy_of_header
 from extender.replay.comparing import (
     MOST_DIFFERENCES,
     closeness,
@@ -30,7 +31,6 @@ from extender.replay.history import recorded_history, settings_text
 from extender.replay.logs import Log, open_log
 from extender.replay.timeline import timeline
 from extender.scheduling.events import NodeSeen, Synced, Ticked
-from extender.server.recording import policy_of as policy_of_header
 from extender.settings import parse
 from tests.support.engine.scripted_log import ScriptedLog, gpu_node, gpu_pod, two_nodes
 from tests.support.engine.simulated_log import simulated_log
