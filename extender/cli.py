@@ -16,6 +16,7 @@ from extender import DISTRIBUTION
 from extender.operate.commands import add_commands
 from extender.operate.conformance_commands import add_conformance_commands
 from extender.operate.help import App
+from extender.operate.new_algorithm_command import add_new_algorithm_command
 from extender.operate.output import remark, say
 from extender.operate.plan_commands import add_plan_commands
 from extender.operate.refusal import refuse
@@ -432,6 +433,7 @@ add_plan_commands(app)
 add_snapshot_command(app)
 add_conformance_commands(app)
 add_simulate_command(app)
+add_new_algorithm_command(app)
 add_trace_commands(app)
 
 
