@@ -13,6 +13,7 @@ import msgspec
 from hypothesis import HealthCheck, Verbosity, seed, settings
 from hypothesis import Phase as HypothesisPhase
 from hypothesis import strategies as st
+from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from algorithm.conformance.calls import (
@@ -59,7 +60,17 @@ def live(
     world: World, begin: Callable[[], Life], finish: Callable[[Life], None], *, lives: int, steps: int, at: int = 0
 ) -> None:
     """Live some lives of so many steps. `begin` makes each of them; `finish` gets it at its end."""
-    machine = _machine(world, begin, finish)
+    is_over = False
+
+    def begun() -> Life:
+        nonlocal is_over
+        try:
+            return begin()
+        except Enough:
+            is_over = True
+            raise
+
+    machine = _machine(world, begun, finish)
     chosen = settings(
         max_examples=lives,
         stateful_step_count=steps,
@@ -74,6 +85,10 @@ def live(
         run_state_machine_as_test(seed(at)(machine), settings=chosen)
     except Enough:
         return
+    except Flaky:
+        # The end comes at any time, also while Hypothesis repeats what it has drawn before.
+        if not is_over:
+            raise
 
 
 def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], None]) -> type[RuleBasedStateMachine]:
