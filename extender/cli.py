@@ -20,6 +20,7 @@ from extender.operate.new_algorithm_command import add_new_algorithm_command
 from extender.operate.output import remark, say
 from extender.operate.plan_commands import add_plan_commands
 from extender.operate.refusal import refuse
+from extender.operate.replay_commands import add_replay_command
 from extender.operate.simulate_commands import add_simulate_command
 from extender.operate.snapshot_command import add_snapshot_command
 from extender.operate.trace_commands import add_trace_commands
@@ -431,6 +432,7 @@ def cluster(
 add_commands(app)
 add_plan_commands(app)
 add_snapshot_command(app)
+add_replay_command(app)
 add_conformance_commands(app)
 add_simulate_command(app)
 add_new_algorithm_command(app)

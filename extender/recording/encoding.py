@@ -14,6 +14,7 @@ with the digest of the whole in "digest".
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -48,6 +49,9 @@ from extender.scheduling.policy import Policy
 #: Longer instructions are shortened, bytes; so many single nodes are left in them.
 LONGEST_OUT, _SHOWN = 4096, 3
 _EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(events.Event)}
+_INSTRUCTIONS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(events.Instruction)}
+#: The name that stands for the nodes that were left out.
+_REST = "..."
 _DIGEST_BYTES = 16
 
 
@@ -117,7 +121,7 @@ def _short(item: Instruction) -> object:
 
 def _few(nodes: Mapping[str, Any]) -> dict[str, Any]:
     few = sorted(nodes)[:_SHOWN]
-    return {name: nodes[name] for name in few} | {"...": f"{len(nodes) - len(few)} more"}
+    return {name: nodes[name] for name in few} | {_REST: f"{len(nodes) - len(few)} more"}
 
 
 def _fields(item: msgspec.Struct) -> dict[str, Any]:
@@ -155,6 +159,15 @@ class LineWriter:
         """Return the line of an event. `said`: the engine's answer, how it failed, or None: it has not answered yet."""
         line: dict[str, Any] = {"number": number, "at": at, "event": type(event).__name__, "data": self._masked(event)}
         return msgspec.json.encode(line | self._said(said), enc_hook=self._hook) + b"\n"
+
+    def recorded(self, step: Step) -> bytes:
+        """Return the line of a step that was read from another log."""
+        line: dict[str, Any] = {"number": step.number, "at": step.at}
+        line |= {"event": type(step.event).__name__, "data": self._masked(step.event)}
+        if (said := step.said) is not None:
+            line |= {"failed": said.failed} if said.failed else {"out": msgspec.Raw(said.text)}
+            line |= {"digest": said.digest} if said.digest else {}
+        return msgspec.json.encode(line, enc_hook=self._hook) + b"\n"
 
     def answer(self, number: int, said: Sequence[Instruction] | str) -> bytes:
         """Return the line of an answer to an event whose line was written before."""
@@ -268,7 +281,8 @@ class LineReader:
                 return Answer(line.answer, _said_of(line) or Said(b"[]"))
             if line.event not in self._decoders:
                 raise RecordingError(f"no event: {line.event!r} is none that this Waggle knows")
-            return Step(line.at, self._decoders[line.event].decode(line.data), line.number, _said_of(line))
+            event = self._decoders[line.event].decode(line.data)
+            return Step(line.at, event, line.number, _said_of(line), len(text) + 1)
         except (msgspec.DecodeError, NamesError, UnicodeDecodeError, RecursionError) as error:
             raise RecordingError(f"no event: {error}") from error
 
@@ -276,6 +290,24 @@ class LineReader:
         if kind is SuggestedNodes:
             return self._names.decode(value)
         raise NotImplementedError(f"cannot read a {kind.__name__}")
+
+
+def instructions_of(text: bytes) -> list[Instruction]:
+    """Return recorded instructions (`Said.text`), to show them: of shortened ones what is left, and none of a kind that
+    this program does not know."""
+    found = []
+    for item in msgspec.json.decode(text):
+        kind = _INSTRUCTIONS.get(item[0])
+        if kind is None or not isinstance(item[1], dict):
+            continue
+        fields = {name: _without_rest(value) for name, value in item[1].items()}
+        with contextlib.suppress(msgspec.ValidationError):
+            found.append(msgspec.convert(fields, type=kind, strict=False))
+    return found
+
+
+def _without_rest(value: Any) -> Any:
+    return {key: each for key, each in value.items() if key != _REST} if isinstance(value, dict) else value
 
 
 def _said_of(line: _Line) -> Said | None:

@@ -63,13 +63,15 @@ class Step(NamedTuple):
     """One event, the time when it was handled, in seconds of the server's clock, and its number.
 
     The first event has number 1, and is also called by it in the log and in the histories of pods. 0: not recorded.
-    `said` None: it is not known what the engine answered (format 1, or the server died over it).
+    `said` None: it is not known what the engine answered (format 1, or the server died over it). `size`: the bytes of
+    its line.
     """
 
     at: float
     event: Event
     number: int = 0
     said: Said | None = None
+    size: int = 0
 
 
 class Gap(NamedTuple):

@@ -1,0 +1,129 @@
+"""`waggle replay LOG`: replays recordings and says that every decision is the same, or shows the first that is not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from extender.recording.encoding import instructions_of
+from extender.recording.log import Log, Recording
+from extender.recording.records import RecordingError
+from extender.recording.replaying import Played, Replay, doubts, refusals
+from extender.replay.moments import Span, clock_text, duration_text
+from extender.replay.texts import cut, decision_text, effect_text, event_text
+from extender.scheduling.machine import SchedulerStateMachine
+
+#: Exit status of `waggle replay`: all decisions are the same; a log cannot be used; a decision differs.
+SAME, UNUSABLE, DIFFERS = 0, 1, 2
+#: Lines of a pod's history, and instructions of an event, that are shown.
+_HISTORY, _MOST = 20, 12
+
+Say = Callable[[str], None]
+
+
+def check(log: Log, say: Say, *, anyway: bool = False) -> int:
+    """Replay all recordings of a log; returns the exit status. Raises RecordingError, AlgorithmError or OSError.
+
+    `anyway`: also a recording without answers (format 1) by a program with other constants.
+    """
+    status = SAME
+    for recording in log.recordings:
+        status = max(status, _Check(recording, say).run(anyway=anyway))
+    return status
+
+
+class _Check:
+    """The replay of one recording."""
+
+    def __init__(self, recording: Recording, say: Say) -> None:
+        self._recording, self._say = recording, say
+        self._span = Span(0.0, recording.header.epoch)
+        self._events = self._decisions = self._compared = 0
+        self._first = self._last = 0.0
+
+    def run(self, *, anyway: bool) -> int:
+        recording, header = self._recording, self._recording.header
+        if refused := refusals(recording):
+            raise RecordingError(f"{recording.name}: cannot be replayed: {'; '.join(refused)}")
+        doubted = doubts(recording)
+        if doubted and header.waggle == 1 and not anyway:
+            raise RecordingError(
+                f"{recording.name}: recorded by a program that decides otherwise: {'; '.join(doubted)}"
+            )
+        began, replay = time.perf_counter(), Replay(recording)
+        shown = self._replay(replay)
+        took = time.perf_counter() - began
+        for remark in recording.remarks:
+            self._say(remark)
+        for gap in replay.gaps:
+            self._say(f"events {gap.first} to {gap.last} are not replayed: {gap.why}")
+        if doubted:
+            self._say(f"this program has other constants: {'; '.join(doubted)}")
+        if header.masked:
+            self._say(f"masked in this log, and so in its replay: {', '.join(header.masked)}")
+        if shown is not None:
+            self._say(shown)
+            return DIFFERS
+        self._say(f"{recording.name}: {self._summary(took)}")
+        return SAME
+
+    def _replay(self, replay: Replay) -> str | None:
+        """Replay to the end, or to the first divergence, which is returned as a text."""
+        for played in replay:
+            step = played.step
+            if not self._events:
+                self._first = step.at
+                self._span = self._span._replace(first=step.at)
+            self._last = step.at
+            self._events += 1
+            self._decisions += played.decisions
+            self._compared += step.said is not None
+            if played.divergence is not None:
+                return self._divergence(played, replay.engine)
+        return None
+
+    def _summary(self, took: float) -> str:
+        passed = self._last - self._first
+        text = f"{self._events:,} events, {self._decisions:,} decisions, "
+        if not self._compared and self._events:
+            text += "none compared: this log does not have what was decided (format 1)"
+        elif self._compared < self._events:
+            text += f"the same where they were recorded ({self._compared:,} events)"
+        else:
+            text += "all the same"
+        faster = f": {passed / took:,.0f} times as fast" if took > 0 else ""
+        return f"{text}. {duration_text(round(passed, 3))} replayed in {took:.2f} s{faster}"
+
+    def _divergence(self, played: Played, engine: SchedulerStateMachine) -> str:
+        step, divergence = played.step, played.divergence
+        assert divergence is not None
+        lines = [
+            f"{self._recording.name}: after {self._events - 1:,} events that went the same way, the first divergence:",
+            f"  {clock_text(step.at, self._span)} #{step.number} {event_text(step.event, engine)}",
+            *_answer("was", divergence.was, divergence.failed_then),
+            *_answer("now", divergence.now, divergence.failed_now),
+        ]
+        pod = pod_of(step.event)
+        if pod is not None and (info := engine.find(*pod)) is not None:
+            lines.append(f"  history of {info.key} in this replay:")
+            lines += [
+                f"    {clock_text(line.at, self._span)} #{line.event} {cut(line.text)}"
+                for line in list(info.history)[-_HISTORY:]
+            ]
+        return "\n".join(lines)
+
+
+def pod_of(event: Any) -> tuple[str, str] | None:
+    """The namespace and name of the pod that an event names; None if it names none."""
+    about = getattr(event, "pod", event)
+    namespace, name = getattr(about, "namespace", None), getattr(about, "name", None)
+    return (namespace, name) if namespace and name else None
+
+
+def _answer(title: str, text: bytes, failed: str) -> list[str]:
+    if failed:
+        return [f"  {title}: the engine failed: {cut(failed)}"]
+    texts = [cut(decision_text(each) or effect_text(each)) for each in instructions_of(text)]
+    shown = [each for each in texts if each][:_MOST] or ["no answer"]
+    return [f"  {title}: {shown[0]}", *(f"       {each}" for each in shown[1:])]

@@ -1,0 +1,136 @@
+"""`waggle replay LOG`: all the same, the first divergence with both reasons, or why the log cannot be used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from extender.cli import app
+from tests.support.engine.scripted_log import two_nodes
+
+
+def replay(path: Path) -> Result:
+    return CliRunner().invoke(app, ["replay", str(path)])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return two_nodes().write(tmp_path / "log")
+
+
+def edited(path: Path, change: Callable[[list[dict[str, Any]]], object]) -> Path:
+    """The log after a change of its lines; line 0 is the header, line N event N."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    change(lines)
+    path.write_text("".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines))
+    return path
+
+
+def test_all_the_same(log: Path) -> None:
+    result = replay(log)
+    assert result.exit_code == 0
+    assert "16 events, 5 decisions, all the same. 5m0s replayed in" in result.output
+
+
+def test_the_first_divergence_has_both_decisions_with_their_reasons_and_the_pods_history(log: Path) -> None:
+    def other(lines: list[dict[str, Any]]) -> None:
+        lines[5]["out"][0][1]["node"] = "n2"
+        why = {"code": "InsufficientResource", "params": [["resources", "example.com/tpu"]]}
+        lines[15]["out"][0][1].update(reason=why, nodes={})
+
+    result = replay(edited(log, other))
+    assert result.exit_code == 2
+    assert "after 4 events that went the same way, the first divergence:" in result.output
+    assert "#5 filter default/a, 2 nodes offered" in result.output
+    assert "was: placed on n2" in result.output
+    assert "now: placed on n1" in result.output
+    assert "history of default/a in this replay:" in result.output
+
+    def one(lines: list[dict[str, Any]]) -> None:
+        lines[5]["out"][0][1]["node"] = "n1"
+
+    result = replay(edited(log, one))
+    assert "was: refused: InsufficientResource: insufficient example.com/tpu" in result.output
+    assert "now: refused: NodeLacksResource: node never has enough nvidia.com/gpu" in result.output
+
+
+def test_an_answer_that_only_lacks_an_empty_field_of_today_is_the_same(log: Path) -> None:
+    def older(lines: list[dict[str, Any]]) -> None:
+        del lines[5]["out"][0][1]["pass_through"]
+
+    assert replay(edited(log, older)).exit_code == 0
+
+
+def test_a_log_of_format_1_is_replayed_without_comparison(log: Path) -> None:
+    def first(lines: list[dict[str, Any]]) -> None:
+        kept = ("algorithm", "settings", "policy", "constants")
+        lines[0] = {"waggle": 1} | {name: lines[0][name] for name in kept}
+        for line in lines[1:]:
+            del line["out"]
+            if line["event"] == "FilterRequested":
+                line["data"]["nodes"] = ["n1", "n2"]
+
+    result = replay(edited(log, first))
+    assert result.exit_code == 0
+    assert "16 events, 5 decisions, none compared" in result.output
+
+    def constants(lines: list[dict[str, Any]]) -> None:
+        lines[0]["constants"]["algorithm.reasons.LONGEST"] = 7
+
+    result = replay(edited(log, constants))
+    assert result.exit_code == 1
+    assert "algorithm.reasons.LONGEST was 7, and is 512 now" in " ".join(result.output.split())
+
+
+def test_other_constants_are_said_where_decisions_are_compared(log: Path) -> None:
+    def constants(lines: list[dict[str, Any]]) -> None:
+        lines[0]["constants"]["algorithm.reasons.LONGEST"] = 7
+
+    result = replay(edited(log, constants))
+    assert result.exit_code == 0
+    assert "this program has other constants: algorithm.reasons.LONGEST was 7, and is 512 now" in result.output
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda lines: lines[0].update(waggle=3, release="9.9"), "recorded in format 3 by release 9.9"),
+        (lambda lines: lines[0].update(algorithm="nonsense"), "nonsense"),
+        (lambda lines: lines[0]["policy"].update(mercy=1), "the policy has what this Waggle does not know: mercy"),
+        (lambda lines: lines[0]["fields"]["Pod"].append("mood"), "fields that this program does not know: Pod.mood"),
+        (lambda lines: lines[3].update(event="Danced"), "log:4: no event: 'Danced' is none that this Waggle knows"),
+        (lambda lines: lines[3].update(mood=1), "log:4: no event: Object contains unknown field `mood`"),
+        (lambda lines: lines.pop(3), "log:4: expected event 3, not 4: some are missing"),
+        (lambda lines: lines[0].update(first=5), "begins with event 5, and has no checkpoint"),
+    ],
+)
+def test_a_log_that_cannot_be_replayed_says_why(log: Path, change: Callable[[Any], object], said: str) -> None:
+    result = replay(edited(log, change))
+    assert result.exit_code == 1
+    assert said in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("what", ["nothing", "empty", "folder", "text"])
+def test_what_is_no_log_is_refused(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "log"
+    if what == "empty":
+        path.write_bytes(b"")
+    elif what == "folder":
+        path.mkdir()
+        (path / "README.md").write_text("not a segment")
+    elif what == "text":
+        path.write_text("Dear diary,\n")
+    result = replay(path)
+    assert result.exit_code == 1
+    said = {
+        "nothing": "No such file",
+        "empty": "no header",
+        "folder": "expected files like 000001",
+        "text": "no header",
+    }
+    assert said[what] in " ".join(result.output.split())
