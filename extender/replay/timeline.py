@@ -9,6 +9,7 @@ It follows the reader's choice of light or dark, has labelled axes, and loads no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -178,25 +179,33 @@ def _round_time(about: float) -> float:
 
 def _areas(panel: _Panel, levels: Sequence[Sequence[float]]) -> list[str]:
     """One area for each tenant, on those before it."""
-    step = panel.horizon / _STEPS
     below = [0.0] * _STEPS
     parts = []
     for tenant in range(len(levels[0])):
         above = [low + row[tenant] for low, row in zip(below, levels, strict=True)]
-        forth = [point for at, value in enumerate(above) for point in ((at, value), (at + 1, value))]
-        back = [point for at, value in reversed(list(enumerate(below))) for point in ((at + 1, value), (at, value))]
-        path = "L".join(f"{panel.x(at * step):.1f} {panel.y(value):.1f}" for at, value in [*forth, *back])
         if above != below:
-            parts.append(f'<path class="t{tenant}" d="M{path}Z"/>')
+            back = _stairs(panel, below, backwards=True)
+            parts.append(f'<path class="t{tenant}" d="M{_stairs(panel, above)}L{back}Z"/>')
         below = above
     return parts
 
 
 def _line(panel: _Panel, line: Sequence[float], number: int) -> str:
-    step = panel.horizon / _STEPS
-    points = [point for at, value in enumerate(line) for point in ((at, value), (at + 1, value))]
-    path = "L".join(f"{panel.x(at * step):.1f} {panel.y(value):.1f}" for at, value in points)
-    return f'<path class="w w{number}" d="M{path}"/>'
+    return f'<path class="w w{number}" d="M{_stairs(panel, line)}"/>'
+
+
+def _stairs(panel: _Panel, values: Sequence[float], *, backwards: bool = False) -> str:
+    """A path through the values, one for each step, that has points only where they change."""
+    xs = [panel.x(panel.horizon * at / _STEPS) for at in range(_STEPS + 1)]
+    ys = [panel.y(value) for value in values]
+    if backwards:
+        xs.reverse()
+        ys.reverse()
+    path = [f"{xs[0]:.1f} {ys[0]:.1f}"]
+    for at, (y, following) in enumerate(pairwise(ys), start=1):
+        if f"{y:.1f}" != f"{following:.1f}":
+            path.append(f"H{xs[at]:.1f}V{following:.1f}")
+    return "".join([*path, f"H{xs[-1]:.1f}"])
 
 
 def _key(panel: _Panel, name: str, number: int) -> list[str]:

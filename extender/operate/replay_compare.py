@@ -1,0 +1,92 @@
+"""`waggle replay LOG --algorithm OTHER` and `--settings NEW.yaml`: what would have been different, as text and files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+
+from extender.lab.results import encode
+from extender.lab.showing.page import page_of
+from extender.operate.look_text import table as columns
+from extender.operate.output import say
+from extender.operate.plan_options import fail
+from extender.operate.plan_scene import settings_text
+from extender.operate.replay_modes import refusing
+from extender.replay import comparing
+from extender.replay.counterfactual import Counterfactual, CounterfactualError, Other, Progress, counterfactual
+from extender.replay.logs import Log, open_log
+from extender.replay.timeline import timeline
+
+#: Characters of what is shown of the progress.
+_WIDTH = 78
+
+
+class Files(NamedTuple):
+    """Where the comparison goes beside its text; None: nowhere. `json` "-" is standard output, instead of the text."""
+
+    svg: Path | None = None
+    json: Path | None = None
+    html: Path | None = None
+
+
+def compare_with(
+    path: Path, algorithm: str, settings: Path | None, files: Files, *, seed: int = 0, anyway: bool = False
+) -> None:
+    """Show what would have been different under another algorithm, or under other settings."""
+    with refusing():
+        other = Other(algorithm, settings_text(settings) if settings else "", str(settings or "--settings"))
+        log = open_log(path, anyway=anyway)
+        try:
+            with _progress() as progress:
+                made = counterfactual(log, other, seed=seed, progress=progress)
+        except CounterfactualError as error:
+            raise fail(error) from error
+        _write(made, log, files)
+        if files.json is None or str(files.json) != "-":
+            say(text_of(made, log))
+
+
+def _write(made: Counterfactual, log: Log, files: Files) -> None:
+    if files.svg is not None:
+        title = f"{log.name}: what happened, the same simulated, and {made.other.name}"
+        files.svg.write_text(timeline(comparing.runs_of(made), made.horizon, title), encoding="utf-8")
+    if files.html is not None:
+        files.html.write_text(page_of(comparing.results(made)), encoding="utf-8")
+    if files.json is not None:
+        text = encode(comparing.results(made))
+        if str(files.json) == "-":
+            say(text.decode(), nl=False)
+        else:
+            files.json.write_bytes(text)
+
+
+def text_of(made: Counterfactual, log: Log) -> str:
+    """Return the table, how good the simulation is, what differs most, and what was assumed."""
+    parts = [columns(comparing.table(made)), comparing.closeness(made)]
+    if found := comparing.differences(made):
+        lines = [f"  {comparing.difference_text(each, made)}" for each in found]
+        parts.append("\n".join([f"What differs most between {made.baseline.name} and {made.other.name}:", *lines]))
+    parts.append("\n".join([f"What {log.name} does not tell:", *(f"  {each}" for each in comparing.remarks(made))]))
+    return "\n\n".join(parts)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """Shows on a terminal what is done."""
+    is_terminal = sys.stderr.isatty()
+
+    def show(what: str, share: float) -> None:
+        if is_terminal:
+            done = f"{what}, {share:.0%}" if share else what
+            typer.echo(f"\r{done[:_WIDTH]:<{_WIDTH}}", nl=False, err=True)
+
+    try:
+        yield show
+    finally:
+        if is_terminal:
+            typer.echo(f"\r{'':<{_WIDTH}}\r", nl=False, err=True)

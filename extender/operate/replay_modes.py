@@ -1,0 +1,108 @@
+"""What `waggle replay` does beyond comparing: it shows a moment (`--at`), or single steps (`--step`).
+
+Each function raises typer.Exit with status 1 for what cannot be used, and with 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+
+from algorithm.registry import AlgorithmError
+from extender.operate.output import remark, say
+from extender.operate.plan_options import fail
+from extender.operate.replay_look import (
+    UnknownPodError,
+    as_json,
+    explained,
+    explanation_text,
+    look_text,
+    pages,
+    serve_pages,
+)
+from extender.operate.replay_steps import HELP, Session
+from extender.plan.reading.documents import InputError
+from extender.recording.records import RecordingError
+from extender.replay.frozen import Frozen, freeze
+from extender.replay.logs import open_log
+from extender.replay.moments import MomentError, parse
+from extender.replay.stepping import Stepper
+from extender.settings import SettingsError
+
+_UNUSABLE = (AlgorithmError, InputError, MomentError, RecordingError, SettingsError, UnknownPodError, OSError)
+#: Exit status of a command that was ended by Ctrl-C.
+_INTERRUPTED = 130
+
+
+class Look(NamedTuple):
+    """What is shown of a moment. `pod` "": the whole cluster. `port` None: nothing is served."""
+
+    pod: str = ""
+    json: bool = False
+    port: int | None = None
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """End the command if something cannot be used, or by Ctrl-C."""
+    try:
+        yield
+    except _UNUSABLE as error:
+        raise fail(error) from error
+    except KeyboardInterrupt:
+        remark("stopped")
+        raise typer.Exit(_INTERRUPTED) from None
+
+
+def look_at(path: Path, moment: str, wanted: Look, *, anyway: bool = False) -> None:
+    """Show the cluster, or a pod, as it was at that moment; with a port, serve the pages of it."""
+    with refusing():
+        frozen = _frozen(path, moment, usage=wanted.port is not None, anyway=anyway)
+        if wanted.port is not None:
+            serve_pages(frozen, wanted.port, lambda url: _announce(frozen, url))
+        elif wanted.pod:
+            namespace, _, name = wanted.pod.rpartition("/")
+            key = (namespace or "default", name)
+            say(as_json(explained(frozen, *key)) if wanted.json else explanation_text(frozen, *key))
+        else:
+            say(as_json(pages(frozen)) if wanted.json else look_text(frozen))
+
+
+def _announce(frozen: Frozen, url: str) -> None:
+    say(f"{url}/ui shows {frozen.text}, read-only. Ctrl-C ends it.")
+
+
+def _frozen(path: Path, moment: str, *, usage: bool, anyway: bool) -> Frozen:
+    wanted = parse(moment)
+    return freeze(open_log(path, anyway=anyway, wall=wanted.wall), wanted, usage=usage)
+
+
+def step_through(path: Path, moment: str, *, anyway: bool = False) -> None:
+    """Obey commands of standard input; begin at that moment, or at the beginning of the log."""
+    with refusing():
+        wanted = parse(moment) if moment else None
+        log = open_log(path, anyway=anyway, wall=wanted.wall if wanted else None)
+        stepper = Stepper(log)
+        if wanted is not None:
+            stepper.go_to(freeze(log, wanted).number)
+        session = Session(stepper, say)
+        if sys.stdin.isatty():
+            say(f"{log.name}, algorithm {log.header.algorithm}.\n{HELP}")
+        session.run(_commands(stepper))
+
+
+def _commands(stepper: Stepper) -> Iterator[str]:
+    """The lines of standard input, with a prompt if it is a terminal."""
+    is_terminal = sys.stdin.isatty()
+    while True:
+        if is_terminal:
+            say(f"#{stepper.number}> ", nl=False)
+        line = sys.stdin.readline()
+        if not line:
+            return
+        yield line
