@@ -1,6 +1,7 @@
-"""`waggle replay`: makes all decisions of a recording again.
+"""`waggle replay`: makes all decisions of a recording again, shows a moment or single steps of it, or compares it with
+what another algorithm would have done.
 
-Exit status: 0 they are the same; 1 the log cannot be used; 2 one of them differs.
+Exit status: 0 they are the same, or it was shown; 1 the log or an option cannot be used; 2 a decision differs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import typer
 
 from extender.operate.output import say
 from extender.operate.plan_options import StrictCommand, fail
+from extender.operate.waggle_options import Format, OutputOption
 
 LogArgument = Annotated[
     Path, typer.Argument(metavar="LOG", help="The folder of `serve --record`, one of its segments, or what was cut.")
@@ -23,7 +25,46 @@ def add_replay_command(app: typer.Typer) -> None:
     app.command("replay", cls=StrictCommand)(replay)
 
 
-def replay(log: LogArgument) -> None:
+def replay(
+    log: LogArgument,
+    at: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Show this moment: 2026-11-24T13:05:00Z, +10m after the first event, the number of an event, or end.",
+        ),
+    ] = "",
+    pod: Annotated[
+        str, typer.Option(metavar="NS/NAME", help="With --at: explain this pod, as `waggle explain` does.")
+    ] = "",
+    output: OutputOption = Format.TEXT,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="With --at: serve the pages of that moment on 127.0.0.1, read-only.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of --serve. 0: any free one.")] = 9096,
+    step: Annotated[
+        bool, typer.Option("--step", help="Go through it event by event, from --at on: type h for the commands.")
+    ] = False,
+    algorithm: Annotated[
+        str, typer.Option(metavar="OTHER", help="What would have been different under this algorithm?")
+    ] = "",
+    settings: Annotated[
+        Path | None, typer.Option(metavar="NEW.yaml", help="What would have been different with this configuration?")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Of the comparison: write a timeline.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of the comparison: write a page with all measures."),
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Of the comparison: write the three results; - is the output."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of the comparison: of ties in the simulations.")] = 0,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Also if this program has other constants than the one that recorded.")
+    ] = False,
+) -> None:
     """Make all decisions of a recording again, at their recorded times but without waiting, and compare them.
 
     Says that every decision is the same, or shows the first that differs: the event, both decisions with their reasons,
@@ -32,15 +73,72 @@ def replay(log: LogArgument) -> None:
         waggle serve --record /var/lib/waggle/record
         waggle replay /var/lib/waggle/record
 
-    Exit status: 0 all the same; 1 the log cannot be used; 2 a decision differs.
+    Or it shows the cluster as it was, and what happened to it (docs/replay.md):
+
+        waggle replay LOG --at +10m --pod default/train-0
+        waggle replay LOG --at 2026-11-24T13:05:00Z --serve
+        waggle replay LOG --step
+
+    Or it tells what would have been different: what happened, the same simulated, and simulated with the change.
+
+        waggle replay LOG --algorithm fgd --svg timeline.svg
+        waggle replay LOG --settings new.yaml
+
+    Exit status: 0 all the same, or shown; 1 the log or an option cannot be used; 2 a decision differs.
     """
+    compares = bool(algorithm or settings)
+    _check_options(
+        ("--at", bool(at), not compares),
+        ("--pod", bool(pod), bool(at) and not (serve or step)),
+        ("--serve", serve, bool(at) and not step),
+        ("--output", output is not Format.TEXT, bool(at) and not (serve or step)),
+        ("--step", step, not compares),
+        *((name, value is not None, compares) for name, value in (("--svg", svg), ("--html", html))),
+        ("--json", json_file is not None, compares),
+    )
+    if compares:
+        from extender.operate.replay_compare import Files, compare_with
+
+        compare_with(log, algorithm, settings, Files(svg, json_file, html), seed=seed, anyway=anyway)
+    elif step:
+        from extender.operate.replay_modes import step_through
+
+        step_through(log, at, anyway=anyway)
+    elif at:
+        from extender.operate.replay_modes import Look, look_at
+
+        look_at(log, at, Look(pod, output is Format.JSON, port if serve else None), anyway=anyway)
+    else:
+        _compare_decisions(log, anyway=anyway)
+
+
+_NEEDS = {
+    "--at": "shows a moment: it goes without --algorithm and --settings",
+    "--pod": "needs --at, and goes without --serve and --step",
+    "--serve": "needs --at, and goes without --step",
+    "--output": "is that of --at, without --serve and --step",
+    "--step": "goes without --algorithm and --settings",
+    "--svg": "needs --algorithm or --settings",
+    "--html": "needs --algorithm or --settings",
+    "--json": "needs --algorithm or --settings",
+}
+
+
+def _check_options(*options: tuple[str, bool, bool]) -> None:
+    """Refuse options that were given and have no use here."""
+    for name, is_given, is_of_use in options:
+        if is_given and not is_of_use:
+            raise fail(ValueError(f"{name} {_NEEDS[name]}"))
+
+
+def _compare_decisions(log: Path, *, anyway: bool) -> None:
     from algorithm.registry import AlgorithmError
     from extender.operate.replay_check import check
     from extender.recording.log import open_log
     from extender.recording.records import RecordingError
 
     try:
-        status = check(open_log(log), say)
+        status = check(open_log(log), say, anyway=anyway)
     except (AlgorithmError, RecordingError, OSError) as error:
         raise fail(error) from error
     raise typer.Exit(status)

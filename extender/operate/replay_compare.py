@@ -1,4 +1,4 @@
-"""`waggle replay LOG --algorithm OTHER` and `--settings NEW.yaml`: what would have been different, as text and files."""
+"""`waggle replay LOG --algorithm OTHER`, `--settings NEW.yaml`: what would have been different, as text and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from extender.operate.look_text import table as columns
 from extender.operate.output import say
 from extender.operate.plan_options import fail
 from extender.operate.plan_scene import settings_text
-from extender.operate.replay_modes import refusing
+from extender.operate.replay_modes import refusing, warned
 from extender.replay import comparing
 from extender.replay.counterfactual import Counterfactual, CounterfactualError, Other, Progress, counterfactual
 from extender.replay.logs import Log, open_log
@@ -40,7 +40,7 @@ def compare_with(
     """Show what would have been different under another algorithm, or under other settings."""
     with refusing():
         other = Other(algorithm, settings_text(settings) if settings else "", str(settings or "--settings"))
-        log = open_log(path, anyway=anyway)
+        log = warned(open_log(path, anyway=anyway))
         try:
             with _progress() as progress:
                 made = counterfactual(log, other, seed=seed, progress=progress)

@@ -29,7 +29,7 @@ from extender.operate.replay_steps import HELP, Session
 from extender.plan.reading.documents import InputError
 from extender.recording.records import RecordingError
 from extender.replay.frozen import Frozen, freeze
-from extender.replay.logs import open_log
+from extender.replay.logs import Log, open_log
 from extender.replay.moments import MomentError, parse
 from extender.replay.stepping import Stepper
 from extender.settings import SettingsError
@@ -59,6 +59,18 @@ def refusing() -> Iterator[None]:
         raise typer.Exit(_INTERRUPTED) from None
 
 
+def warned(log: Log) -> Log:
+    """Return the log. Says on standard error if this program may decide otherwise than the one that recorded it."""
+    if found := log.doubts:
+        remark(
+            f"this program has other constants than the one that recorded: {'; '.join(found)}. `waggle replay` without "
+            "options says whether it decides the same",
+            title="warning",
+            style="yellow",
+        )
+    return log
+
+
 def look_at(path: Path, moment: str, wanted: Look, *, anyway: bool = False) -> None:
     """Show the cluster, or a pod, as it was at that moment; with a port, serve the pages of it."""
     with refusing():
@@ -79,14 +91,14 @@ def _announce(frozen: Frozen, url: str) -> None:
 
 def _frozen(path: Path, moment: str, *, usage: bool, anyway: bool) -> Frozen:
     wanted = parse(moment)
-    return freeze(open_log(path, anyway=anyway, wall=wanted.wall), wanted, usage=usage)
+    return freeze(warned(open_log(path, anyway=anyway, wall=wanted.wall)), wanted, usage=usage)
 
 
 def step_through(path: Path, moment: str, *, anyway: bool = False) -> None:
     """Obey commands of standard input; begin at that moment, or at the beginning of the log."""
     with refusing():
         wanted = parse(moment) if moment else None
-        log = open_log(path, anyway=anyway, wall=wanted.wall if wanted else None)
+        log = warned(open_log(path, anyway=anyway, wall=wanted.wall if wanted else None))
         stepper = Stepper(log)
         if wanted is not None:
             stepper.go_to(freeze(log, wanted).number)

@@ -11,7 +11,7 @@ from extender.recording.checkpoint import Start
 from extender.recording.log import Recording
 from extender.recording.log import open_log as open_recordings
 from extender.recording.records import Header, RecordingError, Step
-from extender.recording.replaying import doubts, first_start, start_before
+from extender.recording.replaying import doubts, first_start, refusals, start_before
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class Log:
             return self.begin
         return start_before(self.recording, at=max(at, begins), number=number)
 
+    @property
+    def doubts(self) -> list[str]:
+        """Why this program may decide otherwise than the one that recorded: a sentence each."""
+        return doubts(self.recording)
+
     def steps(self, after: Start | None = None) -> Iterator[Step]:
         """Read the steps from this start on; by default all that can be replayed. A step without a number gets it.
 
@@ -71,14 +76,17 @@ class Log:
 
 
 def open_log(path: Path, *, anyway: bool = False, wall: float | None = None) -> Log:
-    """Read the heads of a log. Raises RecordingError, also if this program would decide otherwise, and OSError.
+    """Read the heads of a log. Raises RecordingError and OSError.
 
     Of several recordings, one for each run of a server, it is the latest; with `wall`, seconds since 1970, the latest
-    that began before. `anyway`: a program with other constants is no reason to refuse.
+    that began before. One without answers (format 1) is refused if this program may decide otherwise, unless `anyway`:
+    nothing would show it.
     """
     logs = [Log(path, recording) for recording in open_recordings(path).recordings]
     chosen = next((log for log in reversed(logs) if wall is None or _begins_before(log, wall)), logs[0])
-    if not anyway and (differs := doubts(chosen.recording)):
+    if refused := refusals(chosen.recording):
+        raise RecordingError(f"{path}: cannot be replayed: {'; '.join(refused)}")
+    if not anyway and chosen.header.waggle == 1 and (differs := chosen.doubts):
         raise RecordingError(
             f"{path}: recorded by a program that decides otherwise: {'; '.join(differs)}; --anyway replays it with the "
             "constants of this program"
