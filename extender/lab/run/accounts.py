@@ -81,6 +81,13 @@ class Accounts:
         devices.set_node(None, GPUS, MODEL_LABEL)
         return list(devices.taken)
 
+    def has_devices(self, node: str, need: Need) -> bool:
+        """Whether enough GPUs of a right model are free on the node."""
+        devices = self._nodes[node]
+        if not need.gpus:
+            return True
+        return found_free(need, devices.free) is not None and (not need.models or devices.model in need.models)
+
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def place(self, pod: Pod, need: Need) -> None:

@@ -57,6 +57,11 @@ class Jobs:
         job = owner.job
         return None if job.placed and job.is_gang else job.kind
 
+    def has_devices(self, pod: SchedPod, node: str) -> bool:
+        """Whether enough GPUs are free on the node for the pod."""
+        owner = self._owners.get(pod.uid)
+        return owner is None or self._accounts.has_devices(node, owner.job.taken)
+
     # -- arrivals -------------------------------------------------------------------------------------------------
 
     def arrive(self, job: Job, number: int) -> None:

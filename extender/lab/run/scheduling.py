@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
-from extender.embedded.kubescheduler import hints
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.core import Core, PatchStatus, Result, Write
-from extender.embedded.kubescheduler.events import EXTENDER, ClusterEvent
+from extender.embedded.kubescheduler.events import ClusterEvent
 from extender.embedded.kubescheduler.extenders import Extender
-from extender.embedded.kubescheduler.filters import in_tree_refusal
-from extender.embedded.kubescheduler.hints import Hint
 from extender.embedded.kubescheduler.model import SchedPod
 from extender.lab.run.clock import LabClock
 from extender.lab.run.cluster import LabCluster
 from extender.lab.run.queue import KindQueue
+from extender.lab.run.waking import HasDevices, Waking
 from extender.lab.translate import Traits
 from extender.plan.records import PlanPod
 from extender.plan.run.configuration import Configuration
@@ -39,12 +37,14 @@ class LabCore(Core):
         now: float,
         traits: Traits,
         kind_of: KindOf,
+        has_devices: HasDevices,
     ) -> None:
         super().__init__(config, extenders, now=now)
         self._traits = traits
-        self._ignored = config.ignored_resources
+        self._waking = Waking(self.cluster, traits, has_devices, config.ignored_resources)
         self.queue: KindQueue = KindQueue(
             kind_of,
+            self._waking,
             now=now,
             initial_backoff=config.pod_initial_backoff_seconds,
             max_backoff=config.pod_max_backoff_seconds,
@@ -65,31 +65,11 @@ class LabCore(Core):
         place = self.cluster.place_of(pod.uid)
         if place is not None:
             self.cluster.remove_pod(pod.uid)
-            self.queue.happened(ClusterEvent.ASSIGNED_POD_DELETE, now, hint=self._room_on(place, pod))
+            self.queue.happened(
+                ClusterEvent.ASSIGNED_POD_DELETE, now, hint=self._waking.room_on(place, pod), by_room=True
+            )
         elif nominated:
             self._nomination_ended(pod, now)
-
-    def _room_on(self, name: str, gone: SchedPod) -> Hint:
-        """Whether room on this node could help: kube-scheduler's plug-ins accept the node now, or an eviction could."""
-        usual = hints.of_pod_that_went(gone)
-        info, lowest = self.cluster.node(name), self.cluster.lowest_priority
-        accepted: dict[int, bool] = {}
-
-        def hint(plugin: str, pod: SchedPod) -> bool:
-            if plugin == EXTENDER and not self._traits.is_local:
-                return True
-            if not usual(plugin, pod):
-                return False
-            if info is None or (lowest is not None and lowest < pod.priority):
-                return info is not None or plugin == EXTENDER
-            found = accepted.get(id(pod))
-            if found is None:
-                nominated = self.cluster.nominated(name)
-                refusal = in_tree_refusal(pod, info, nominated=nominated, ignored_resources=self._ignored)
-                found = accepted[id(pod)] = refusal is None
-            return found
-
-        return hint
 
 
 class LabScheduling(Scheduling):
@@ -98,9 +78,16 @@ class LabScheduling(Scheduling):
     core: LabCore
 
     def __init__(
-        self, cluster: LabCluster, configuration: Configuration, clock: LabClock, *, traits: Traits, kind_of: KindOf
+        self,
+        cluster: LabCluster,
+        configuration: Configuration,
+        clock: LabClock,
+        *,
+        traits: Traits,
+        kind_of: KindOf,
+        has_devices: HasDevices,
     ) -> None:
-        self._traits, self._kind_of = traits, kind_of
+        self._traits, self._kind_of, self._has_devices = traits, kind_of, has_devices
         limits = replace(configuration.policy.limits, informer_lag=0.0, settle=0.0)
         policy = replace(configuration.policy, limits=limits)
         super().__init__(cluster, replace(configuration, policy=policy), clock)
@@ -110,7 +97,14 @@ class LabScheduling(Scheduling):
         self.error, self.errors = "", 0
 
     def _new_core(self, config: SchedulerConfig, extenders: Sequence[Extender]) -> LabCore:
-        return LabCore(config, extenders, now=self._clock.time, traits=self._traits, kind_of=self._kind_of)
+        return LabCore(
+            config,
+            extenders,
+            now=self._clock.time,
+            traits=self._traits,
+            kind_of=self._kind_of,
+            has_devices=self._has_devices,
+        )
 
     def _attempt(self, pod: SchedPod) -> None:
         self.attempts += 1

@@ -85,6 +85,7 @@ class Simulation:
             self._clock,
             traits=Traits() if options.exhaustive else self._translator.traits,
             kind_of=_unlike_others if options.exhaustive else self.jobs.kind_of,
+            has_devices=self.jobs.has_devices,
         )
         self._nodes = {machine.name: node_of(machine) for machine in workload.nodes}
         policy = configuration.policy
@@ -193,9 +194,7 @@ class Simulation:
             self._progress, self._until = progress, self._clock.time + self._patience
 
     def _step(self) -> bool:
-        if self._cluster.deliver():
-            return True
-        if self.jobs.take_news(self.scheduling):
+        if self.jobs.take_news(self.scheduling) or self._cluster.deliver():  # jobs know first what became free
             return True
         # Without any node, kube-scheduler would only try again and again.
         return bool(self._cluster.nodes) and not self._is_hopeless() and self.scheduling.step()
