@@ -37,12 +37,14 @@ REPORTS = frozenset(
 )
 #: Those that accept an answer of `schedule`.
 _ACCEPTS = frozenset({"add_allocated_pod", "add_preempting_pod"})
+#: What a call did that was cut off.
+TOO_LONG = "did not return"
 #: Sentences and pieces of pages that are read.
 MOST_PIECES = 10_000
 
 
-class CallTookTooLong(BaseException):
-    """A call was cut off. No `except Exception` of the algorithm catches it."""
+class CallCut(BaseException):
+    """A call took too long, or would have ended the process. No `except Exception` of the algorithm catches it."""
 
 
 class Guard:
@@ -52,20 +54,23 @@ class Guard:
         self.limit = limit
         self.before = before
         self.habits: list[habits.Habit] = []
-        #: The methods that were cut off.
-        self.cut: list[str] = []
+        #: The methods that were cut off, each with what it did.
+        self.cut: list[tuple[str, str]] = []
 
     def call(self, name: str, method: Callable[..., Any], *args: Any) -> Any:
-        """Call the method. Raises CallTookTooLong, and what the method raises."""
+        """Call the method. Raises CallCut, and what the method raises."""
         if self.before is not None:
             self.before(name)
         noticed: list[habits.Habit] = []
         try:
             with habits.watching(noticed), _Limit(self.limit):
                 return method(*args)
-        except CallTookTooLong:
-            self.cut.append(name)
+        except CallCut:
+            self.cut.append((name, TOO_LONG))
             raise
+        except (SystemExit, KeyboardInterrupt) as error:
+            self.cut.append((name, f"raised {error!r}, which ends the process"))
+            raise CallCut from error
         finally:
             self.habits += [habits.Habit(check, f"{name}: {what}") for check, what in noticed]
 
@@ -81,7 +86,7 @@ def _iterated(made: Any) -> Iterable[Any]:
 
 
 class _Limit:
-    """Raises CallTookTooLong in the main thread when the time is over, and again each second that it is swallowed."""
+    """Raises CallCut in the main thread when the time is over, and again each second that it is swallowed."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -100,7 +105,7 @@ class _Limit:
 
 
 def _cut(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise CallTookTooLong
+    raise CallCut
 
 
 class Guarded:

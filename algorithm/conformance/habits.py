@@ -9,9 +9,11 @@ It notices what is done carelessly. It is no sandbox: extension modules and dete
 
 from __future__ import annotations
 
+import _thread
 import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -115,6 +117,8 @@ def install() -> None:
         setattr(time, name, _wrapped(getattr(time, name), "reads-no-clock", f"time.{name}"))
     for name in _CHANCE:
         setattr(random, name, _wrapped(getattr(random, name), "uses-no-random-numbers", f"random.{name}"))
+    threading.Thread.start = _wrapped(threading.Thread.start, "starts-no-threads", "Thread.start")  # type: ignore[method-assign]
+    _thread.start_new_thread = _wrapped(_thread.start_new_thread, "starts-no-threads", "start_new_thread")
     os.urandom = _wrapped(os.urandom, "uses-no-random-numbers", "os.urandom")
     os.write = _wrapped(os.write, "prints-nothing", "os.write")
     environ = type(os.environ)

@@ -35,8 +35,8 @@ class Judge:
     def raised(self, call: Call, error: Exception) -> None:
         """A change raised. If it was made to (`Faulty`), it will be reported once more."""
 
-    def cut(self, method: str) -> None:
-        """A call of this method took too long, and was cut off. The life is over."""
+    def cut(self, method: str, what: str) -> None:
+        """A call of this method was cut off, because of what it did. The life is over."""
 
     def end(self) -> None:
         """The life is over."""

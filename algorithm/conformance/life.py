@@ -40,7 +40,7 @@ from algorithm.conformance.calls import (
     UpdateNode,
     UseFork,
 )
-from algorithm.conformance.guard import CallTookTooLong, Guard, Guarded
+from algorithm.conformance.guard import CallCut, Guard, Guarded
 from algorithm.conformance.harness import AlgorithmHarness, ContractBroken
 from algorithm.conformance.poison import poisoned
 from algorithm.interface import (
@@ -66,7 +66,7 @@ class Watcher(Protocol):
     def before(self, call: Call) -> None: ...
     def after(self, call: Call, answer: Any) -> None: ...
     def raised(self, call: Call, error: Exception) -> None: ...
-    def cut(self, method: str) -> None: ...
+    def cut(self, method: str, what: str) -> None: ...
     def end(self) -> None: ...
 
 
@@ -153,13 +153,13 @@ class Life:
                     self._change(change, self._as_kept(change))
                 case _:
                     self._change(call, self._as_kept(call))
-        except CallTookTooLong:
+        except CallCut:
             self._was_cut()
         return True
 
     def _was_cut(self) -> None:
         self.is_over = True
-        self._tell("cut", self.guard.cut[-1])
+        self._tell("cut", *self.guard.cut[-1])
 
     def reserved(self) -> frozenset[str]:
         """The algorithm's reserved pods; none if it cannot be asked."""
@@ -167,7 +167,7 @@ class Life:
             return frozenset() if self.is_over else frozenset(self.algorithm.reserved_pods())
         except Exception:
             return frozenset()
-        except CallTookTooLong:
+        except CallCut:
             self._was_cut()
             return frozenset()
 
@@ -176,7 +176,7 @@ class Life:
         if not self.is_over:
             try:
                 self._tell("end")
-            except CallTookTooLong:
+            except CallCut:
                 self._was_cut()
 
     def _tell(self, method: str, *args: Any) -> None:

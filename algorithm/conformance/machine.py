@@ -6,6 +6,7 @@ Hypothesis (`shrink.py`).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -50,27 +51,48 @@ _picks = st.integers(0, 1 << 16)
 _MOST_WAITING = 6
 _MOST_ALLOCATED = 12
 _UNKNOWN_NODE = "never-seen"
+#: How often Hypothesis is asked again for lives.
+_MOST_ATTEMPTS = 50
 
 
-class Enough(Exception):  # noqa: N818 - the time is over
-    """No more lives: raised by `begin` to end the run."""
+class _Enough(Exception):  # noqa: N818 - the time is over
+    """Ends a run of Hypothesis."""
 
 
 def live(
-    world: World, begin: Callable[[], Life], finish: Callable[[Life], None], *, lives: int, steps: int, at: int = 0
+    world: World,
+    begin: Callable[[], Life | None],
+    finish: Callable[[Life], None],
+    *,
+    lives: int,
+    steps: int,
+    at: int = 0,
 ) -> None:
-    """Live some lives of so many steps. `begin` makes each of them; `finish` gets it at its end."""
-    is_over = False
+    """Live so many lives of so many steps. `begin` makes each of them, or returns None: there is no time for more.
 
-    def begun() -> Life:
-        nonlocal is_over
-        try:
-            return begin()
-        except Enough:
-            is_over = True
-            raise
+    `finish` gets each life at its end. What can happen next depends on what the algorithm answered. If it answers the
+    same calls differently, Hypothesis gives up, and is asked again for other lives.
+    """
+    lived, is_enough = 0, False
 
-    machine = _machine(world, begun, finish)
+    def counted() -> Life:
+        nonlocal lived, is_enough
+        life = begin() if lived < lives and not is_enough else None
+        if life is None:
+            is_enough = True
+            raise _Enough
+        lived += 1
+        return life
+
+    machine = _machine(world, counted, finish)
+    for attempt in range(_MOST_ATTEMPTS):
+        with contextlib.suppress(_Enough, Flaky):
+            _run(seed(at + attempt * 1000)(machine), lives - lived, steps)
+        if is_enough or lived >= lives:
+            return
+
+
+def _run(machine: type[RuleBasedStateMachine], lives: int, steps: int) -> None:
     chosen = settings(
         max_examples=lives,
         stateful_step_count=steps,
@@ -81,14 +103,7 @@ def live(
         verbosity=Verbosity.quiet,
         print_blob=False,
     )
-    try:
-        run_state_machine_as_test(seed(at)(machine), settings=chosen)
-    except Enough:
-        return
-    except Flaky:
-        # The end comes at any time, also while Hypothesis repeats what it has drawn before.
-        if not is_over:
-            raise
+    run_state_machine_as_test(machine, settings=chosen)
 
 
 def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], None]) -> type[RuleBasedStateMachine]:

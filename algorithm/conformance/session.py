@@ -67,8 +67,6 @@ def _report(request: Request, names: list[str], messages: list[_Message], child:
         unusable = f"{child.ended()} while {stage}{child.output()}"
     if not is_done and not unusable:
         results |= _cut_off(names, results, stage, child)
-    if is_done and "process-survives" in names:
-        results["process-survives"] = Result(check="process-survives", status="passed")
     abilities = next((message.abilities for message in messages if message.abilities is not None), ())
     first = next((message for message in messages if message.settings is not None), _Message())
     return Report(
@@ -91,6 +89,8 @@ def _cut_off(names: list[str], results: dict[str, Result], stage: str, child: _C
     during = f" in {type(calls[-1]).__name__}" if calls else ""
     text = f"{child.ended()}{during} while {stage}{child.output()}"
     found = {culprit: Result(check=culprit, status="failed", text=text, calls=calls)}
+    if culprit in results and results[culprit].status == "failed":
+        found[culprit] = results[culprit]
     for name in names:
         if name not in results and name != culprit:
             found[name] = Result(check=name, status="not-run", text=f"the process ended before: see {culprit}")

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from algorithm.conformance.catalogue import ABILITIES
+from algorithm.conformance.guard import CallCut
 from algorithm.conformance.harness import ContractBroken
 from algorithm.conformance.hashseeds import hash_seeds_decide_alike
 from algorithm.conformance.judge import promise
@@ -155,6 +156,11 @@ def _failing(name: str, check: Callable[[Trial, Abilities], Result]) -> Callable
             return check(trial, abilities)
         except ContractBroken as broken:
             return Result(check=name, status="failed", text=str(broken))
+        except CallCut:
+            method, what = trial.guard.cut[-1]
+            return Result(check=name, status="failed", text=f"{method} {what}")
+        except Exception as error:
+            return Result(check=name, status="failed", text=f"it could not be tried: {error!r}")
 
     return run
 

@@ -13,10 +13,10 @@ from algorithm.conformance.guard import Guard
 from algorithm.conformance.harness import ContractBroken
 from algorithm.conformance.judges import JUDGES
 from algorithm.conformance.life import Life
-from algorithm.conformance.machine import Enough, live
+from algorithm.conformance.machine import live
 from algorithm.conformance.reference import plugin_of, read_settings, settings_of, worlds_of
 from algorithm.conformance.replayed import carry_out
-from algorithm.conformance.results import Request, Result
+from algorithm.conformance.results import Request, Result, Status
 from algorithm.conformance.shrink import shortened
 from algorithm.conformance.suspects import suspects
 from algorithm.conformance.world import World, Worlds
@@ -28,6 +28,8 @@ _FOR_LIVES = 0.6
 #: Tries for a program that is made shorter, and seconds for each.
 _MOST_TRIES = 400
 _SECONDS_TO_SHORTEN = 6.0
+#: Failures after which an algorithm is not tried any more: each life would cost the time limit, or the process.
+ENDS = frozenset({"calls-return", "process-survives"})
 #: Programs that are kept, for processes with other hash seeds.
 _KEPT_PROGRAMS = 12
 
@@ -103,10 +105,10 @@ def survey(trial: Trial, names: Sequence[str]) -> list[Result]:
     def report(name: str, broken: ContractBroken) -> None:
         found.setdefault(name, (broken, list(current[-1].calls)))
 
-    def begin() -> Life:
+    def begin() -> Life | None:
         nonlocal lives
-        if time.monotonic() > end or len(found) == len(names):
-            raise Enough
+        if time.monotonic() > end or len(found) == len(names) or found.keys() & ENDS:
+            return None
         lives += 1
         if trial.on_call is not None:
             trial.on_call(None)
@@ -119,7 +121,11 @@ def survey(trial: Trial, names: Sequence[str]) -> list[Result]:
 
     live(trial.world, begin, finish, lives=trial.request.lives, steps=trial.request.steps, at=trial.request.seed)
     took = time.monotonic() - begun
-    results = [Result(check=name, status="passed", lives=lives, seconds=took) for name in names if name not in found]
+    ends = "".join(sorted(found.keys() & ENDS)[:1])
+    status: Status = "not-run" if ends else "passed"
+    text = f"no more lives were lived: see {ends}" if ends else ""
+    left = [name for name in names if name not in found]
+    results = [Result(check=name, status=status, text=text, lives=lives, seconds=took) for name in left]
     limit = max(1.0, min(_SECONDS_TO_SHORTEN, trial.request.seconds * (1 - _FOR_LIVES) / max(1, len(found))))
     return results + [_failure(trial, name, *found[name], lives=lives, limit=limit) for name in found]
 
@@ -127,7 +133,7 @@ def survey(trial: Trial, names: Sequence[str]) -> list[Result]:
 def _failure(trial: Trial, name: str, broken: ContractBroken, calls: list[Call], *, lives: int, limit: float) -> Result:
     """The failure with the shortest program that is found within `limit` seconds."""
     begun, tries = time.monotonic(), 0
-    hangs = name == "calls-return"
+    hangs = name in ENDS
     before, trial.guard.limit = trial.guard.limit, min(trial.guard.limit, 1.0) if hangs else trial.guard.limit
 
     def is_enough() -> bool:

@@ -16,10 +16,7 @@ from algorithm.conformance.judges import JUDGES
 from algorithm.conformance.reference import UnusableError
 from algorithm.conformance.results import Request, Result
 from algorithm.conformance.single import SINGLE
-from algorithm.conformance.survey import Trial, abilities_of, is_applicable, survey, trial_of
-
-#: Checks that the parent process judges: by whether this one goes on.
-BY_PARENT = ("process-survives",)
+from algorithm.conformance.survey import ENDS, Trial, abilities_of, is_applicable, survey, trial_of
 
 
 def tried(request: Request, guard: Guard, on_call: Callable[[Call | None], None]) -> Iterator[dict[str, Any]]:
@@ -41,9 +38,15 @@ def tried(request: Request, guard: Guard, on_call: Callable[[Call | None], None]
             )
             yield _told(Result(check=check.name, status="not-applicable", text=text))
     names = [check.name for check in checks if is_applicable(check.name, abilities)]
-    yield from _lives(trial, [name for name in names if name in JUDGES])
+    yield {"stage": "it lived"}
+    ended = ""
+    for result in _lives(trial, [name for name in names if name in JUDGES]):
+        ended = result.check if result.check in ENDS and result.status == "failed" else ended
+        yield _told(result)
     for name in names:
-        if name in SINGLE:
+        if name in SINGLE and ended:
+            yield _told(Result(check=name, status="not-run", text=f"nothing more was tried: see {ended}"))
+        elif name in SINGLE:
             yield {"stage": f"it was tried: {name}"}
             begun = time.monotonic()
             result = SINGLE[name](trial, abilities)
@@ -51,12 +54,8 @@ def tried(request: Request, guard: Guard, on_call: Callable[[Call | None], None]
     yield {"done": True}
 
 
-def _lives(trial: Trial, names: list[str]) -> Iterator[dict[str, Any]]:
-    if not names:
-        return
-    yield {"stage": "it lived"}
-    for result in survey(trial, names):
-        yield _told(result)
+def _lives(trial: Trial, names: list[str]) -> list[Result]:
+    return survey(trial, names) if names else []
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,4 +73,4 @@ def _with_seconds(result: Result, seconds: float) -> Result:
 
 def all_are_judged() -> list[str]:
     """Names of checks that nobody judges: there should be none."""
-    return [check.name for check in CHECKS if check.name not in (*JUDGES, *SINGLE, *BY_PARENT)]
+    return [check.name for check in CHECKS if check.name not in (*JUDGES, *SINGLE)]

@@ -6,6 +6,7 @@ from typing import Any
 
 from algorithm.conformance import habits
 from algorithm.conformance.calls import Call
+from algorithm.conformance.guard import TOO_LONG
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.observation import look_around
 
@@ -34,7 +35,7 @@ class _OfHabits(Judge):
         look_around(self.life)
         self._look(None)
 
-    def cut(self, method: str) -> None:
+    def cut(self, method: str, what: str) -> None:
         self._look(None)
 
     def _look(self, call: Call | None) -> None:
@@ -85,5 +86,14 @@ class CallsReturn(Judge):
     def end(self) -> None:
         look_around(self.life)
 
-    def cut(self, method: str) -> None:
-        promise(False, f"{method} did not return within {self.life.guard.limit:g} seconds")
+    def cut(self, method: str, what: str) -> None:
+        promise(what != TOO_LONG, f"{method} {what} within {self.life.guard.limit:g} seconds")
+
+
+class ProcessSurvives(CallsReturn):
+    """Calls that raise SystemExit. The parent process notices what ends this one."""
+
+    name = "process-survives"
+
+    def cut(self, method: str, what: str) -> None:
+        promise(what == TOO_LONG, f"{method} {what}")
