@@ -94,7 +94,7 @@ CHECKS = (
     Check(
         "recovery-keeps-decisions",
         CHANGES,
-        "After a restart, every question has the same answer as before (unless the world declares a `history`).",
+        "After a restart, every question has the same answer as before (unless the world declares its `history`).",
     ),
     Check("instances-independent", CHANGES, "What one instance is told changes no other instance."),
     Check("reserved-pods-wait", CHANGES, "`reserved_pods` is a frozenset of UIDs of waiting pods.", "reserved_pods"),

@@ -192,13 +192,18 @@ class AlgorithmHarness(Generic[AlgorithmT]):
 
     # -- restarts ---------------------------------------------------------------------------------------------
 
-    def restarted(self, seed: int = 0) -> AlgorithmT:
+    def restarted(self, seed: int = 0, *, nodes_by_name: bool = False) -> AlgorithmT:
         """Return a new algorithm that was told what is there, as after a restart, in an order that the seed chooses.
 
-        All nodes come first, then all allocated pods, then the waiting ones. Preemptions are not known any more.
+        All nodes come first, by name or in an order that the seed chooses, then all allocated pods, then the waiting
+        ones. Preemptions are not known any more.
         """
         fresh = self.create()
-        _report(self.nodes, fresh.add_node, seed)
+        if nodes_by_name:
+            for name in sorted(self.nodes):
+                fresh.add_node(self.nodes[name])
+        else:
+            _report(self.nodes, fresh.add_node, seed)
         _report(self.allocated, fresh.add_allocated_pod, seed)
         _report(self.waiting, fresh.add_unallocated_pod, seed)
         return fresh

@@ -351,7 +351,7 @@ class Life:
 
     def restarted(self, seed: int = 0) -> Guarded:
         """A new algorithm that was told what there is, as after a restart: also which pods are not to be evicted."""
-        fresh = cast("Guarded", self.cluster.restarted(seed))
+        fresh = cast("Guarded", self.cluster.restarted(seed, nodes_by_name=bool(self.history)))
         if self.protected:
             fresh.set_protected_pods(self.protected)
         if self.lingering:

@@ -46,12 +46,12 @@ def asked(algorithm: Guarded, pod: Pod, nodes: tuple[str, ...], phase: Phase) ->
 
 
 def answers(
-    algorithm: Guarded, waiting: Mapping[str, Pod], nodes: tuple[str, ...], most: int = _MOST_ASKED
+    algorithm: Guarded, waiting: Mapping[str, Pod], nodes: tuple[str, ...], *, halves: bool = True
 ) -> Observation:
-    """The answers about the waiting pods, in each phase: with all nodes, and with each half of them."""
+    """The answers about some waiting pods, in each phase with all nodes, and, with `halves`, for each half of them."""
     found: Observation = {}
-    offers = [nodes, *((nodes[0::2], nodes[1::2]) if len(nodes) > 1 else ())]
-    for uid in sorted(waiting)[:most]:
+    offers = [nodes, *((nodes[0::2], nodes[1::2]) if halves and len(nodes) > 1 else ())]
+    for uid in sorted(waiting)[:_MOST_ASKED]:
         for number, offered in enumerate(offers):
             if not offered:
                 continue
@@ -138,7 +138,7 @@ def told(answer: Any) -> str:
 
 
 def kinds(seen: Observation) -> Observation:
-    """The same answers without what depends on the history: a Bind stays a Bind, to whichever node."""
+    """The same answers to offers of all nodes, without what depends on the history: to whichever node a Bind is."""
     return {
         label: type(answer).__name__ if isinstance(answer, Bind | Preempt | Wait) else answer
         for label, answer in seen.items()

@@ -43,7 +43,7 @@ class World:
     #: Paths of pages that there are, for `page`.
     pages: tuple[str, ...] = ()
     #: Why a restart, or a cluster that was emptied, may decide otherwise between equals. "": it may not. With a text,
-    #: only the kinds of answers are compared there.
+    #: only the kinds of answers are compared there, when all nodes are offered; and a restart tells nodes by name.
     history: str = ""
 
 

@@ -18,6 +18,7 @@ PLUGIN = Plugin(
     lengths={MILLI: 20, COUNT: 20, MODEL: LONGEST},
     decisions=(INDEX,),
     node_annotations=(),
+    world="algorithm.conformance.worlds.fgd:WORLDS",
 )
 
 __all__ = ["PLUGIN", "FgdAlgorithm", "FgdSettings"]

@@ -23,6 +23,7 @@ from algorithm.gauges import Gauge, Sample
 from algorithm.interface import (
     Bind,
     Phase,
+    PodRefused,
     Preempt,
     SchedulerAlgorithm,
     ScheduleResult,
@@ -72,8 +73,7 @@ class FgdAlgorithm(SchedulerAlgorithm):
         self._state.free(pod.uid)
 
     def update_allocated_pod(self, old: Pod, new: Pod) -> None:
-        self._state.free(old.uid)
-        self._state.allocate(new)
+        self._state.replace(old, new)
 
     def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
         self._state.preempting[pod.uid] = pod, node, frozenset(victim.uid for victim in victims)
@@ -190,7 +190,11 @@ class FgdAlgorithm(SchedulerAlgorithm):
     # -- for people -------------------------------------------------------------------------------------------
 
     def explain(self, pod: Pod) -> Iterator[str]:
-        need = need_of(pod, self.settings.resource)
+        try:
+            need = need_of(pod, self.settings.resource)
+        except PodRefused as refused:
+            yield f"{refused.reason.text}."
+            return
         row = self._state.ranking.row()
         usable = [each for each in row if not need.gpus or not need.models or each.model in need.models]
         if need.gpus and not usable:

@@ -24,14 +24,37 @@ class Taken(NamedTuple):
     named: tuple[int, ...] | None
 
 
+class Room(NamedTuple):
+    """What a node has: thousandths of a core, bytes, pods, GPUs, and the model of these."""
+
+    cpu: int = 0
+    memory: int = 0
+    pods: int = 0
+    gpus: int = 0
+    model: str = ""
+
+
+#: What a node has that is not known.
+_NOTHING = Room()
+
+
+def _room_of(node: Node, resource: str, model_label: str) -> Room:
+    """Read what the node has, before anything changes: what raises changes nothing."""
+    amounts = dict(node.allocatable)
+    gpus = min(amounts.get(resource, 0), MOST_GPUS)
+    model = lookup(node.labels, model_label) or ""
+    return Room(amounts.get(CPU, 0), amounts.get(MEMORY, 0), amounts.get(PODS, 0), gpus, model)
+
+
 class Devices:
     """The room of one node. It may be unknown (`node` None) while pods on it are known."""
 
-    __slots__ = ("_taken", "cpu", "free", "memory", "model", "name", "node", "pods", "tags")
+    __slots__ = ("_room", "_taken", "cpu", "free", "memory", "model", "name", "node", "pods", "tags")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.node: Node | None = None
+        self._room = _NOTHING
         self.model = ""
         self._taken: dict[str, Taken] = {}
         #: What is left: thousandths of a core, bytes, pods, thousandths of each GPU. Never below 0 for a GPU.
@@ -42,7 +65,7 @@ class Devices:
 
     def copy(self) -> Devices:
         twin = Devices(self.name)
-        twin.node, twin.model, twin._taken = self.node, self.model, dict(self._taken)
+        twin.node, twin._room, twin.model, twin._taken = self.node, self._room, self.model, dict(self._taken)
         twin.cpu, twin.memory, twin.pods, twin.free = self.cpu, self.memory, self.pods, self.free
         twin.tags = Counter(self.tags)
         return twin
@@ -63,12 +86,10 @@ class Devices:
         return WHOLE * len(self.free)
 
     def set_node(self, node: Node | None, resource: str, model_label: str) -> None:
-        self.node = node
-        amounts = dict(node.allocatable) if node is not None else {}
-        gpus = min(amounts.get(resource, 0), MOST_GPUS)
-        self.model = (lookup(node.labels, model_label) or "") if node is not None else ""
-        self.cpu, self.memory, self.pods = amounts.get(CPU, 0), amounts.get(MEMORY, 0), amounts.get(PODS, 0)
-        self.free = (WHOLE,) * gpus
+        room = _NOTHING if node is None else _room_of(node, resource, model_label)
+        self.node, self._room, self.model = node, room, room.model
+        self.cpu, self.memory, self.pods = room.cpu, room.memory, room.pods
+        self.free = (WHOLE,) * room.gpus
         self.tags = Counter()
         for uid in self._in_order():
             self._count(self._taken[uid])
@@ -87,8 +108,7 @@ class Devices:
             self._count_again()
 
     def _count_again(self) -> None:
-        amounts = dict(self.node.allocatable) if self.node is not None else {}
-        self.cpu, self.memory, self.pods = amounts.get(CPU, 0), amounts.get(MEMORY, 0), amounts.get(PODS, 0)
+        self.cpu, self.memory, self.pods = self._room.cpu, self._room.memory, self._room.pods
         self.free = (WHOLE,) * len(self.free)
         self.tags = Counter()
         for uid in self._in_order():

@@ -12,7 +12,7 @@ from typing import Self
 
 from algorithm.fgd.devices import Devices, Taken
 from algorithm.fgd.fragmentation import Fragmentation, PodClass, class_of, typical_pods
-from algorithm.fgd.needs import indexes_of, need_or_plain
+from algorithm.fgd.needs import Need, indexes_of, need_or_plain
 from algorithm.fgd.policies import SCORES
 from algorithm.fgd.ranking import Ranking
 from algorithm.fgd.settings import FgdSettings
@@ -62,10 +62,10 @@ class State:
             found[PodClass(each.cpu_milli, each.gpu_milli if each.gpus else 0, each.gpus, each.models)] += each.count
         return found
 
-    def _pod_counts(self, pod: Pod, change: int) -> None:
+    def _counts_need(self, need: Need, change: int) -> None:
         if self.settings.typical:
             return
-        pods = class_of(need_or_plain(pod, self.settings.resource))
+        pods = class_of(need)
         before = self._counts[pods]
         self._counts[pods] = after = before + change
         if not after:
@@ -77,9 +77,10 @@ class State:
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> None:
-        devices = self._devices(node.name)
+        devices = self.nodes.get(node.name) or Devices(node.name)
         is_new = devices.node is None
         devices.set_node(node, self.settings.resource, self.settings.model_label)
+        self.nodes[node.name] = devices
         self._changed(node.name)
         if is_new:
             self.ranking.forget()
@@ -102,26 +103,36 @@ class State:
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def wait(self, pod: Pod) -> None:
+        need = need_or_plain(pod, self.settings.resource)
         self.waiting[pod.uid] = pod
-        self._pod_counts(pod, 1)
+        self._counts_need(need, 1)
         self.generation += 1
 
     def stop_waiting(self, uid: str) -> None:
         pod = self.waiting.pop(uid, None)
         if pod is not None:
-            self._pod_counts(pod, -1)
+            self._counts_need(need_or_plain(pod, self.settings.resource), -1)
             self.generation += 1
 
     def allocate(self, pod: Pod) -> None:
+        self._allocate(pod, self.taken(pod))
+
+    def replace(self, old: Pod, new: Pod) -> None:
+        """Replace the record of an allocated pod."""
+        taken = self.taken(new)
+        self.free(old.uid)
+        self._allocate(new, taken)
+
+    def _allocate(self, pod: Pod, taken: Taken) -> None:
         self.stop_waiting(pod.uid)
         self.preempting.pop(pod.uid, None)
         self.allocated[pod.uid] = pod
-        self._pod_counts(pod, 1)
-        self._devices(pod.node_name).add(pod.uid, self.taken(pod))
+        self._counts_need(taken.need, 1)
+        self._devices(pod.node_name).add(pod.uid, taken)
         self._changed(pod.node_name)
 
     def taken(self, pod: Pod) -> Taken:
-        """What an allocated pod takes."""
+        """What an allocated pod takes. Read before anything changes: what raises changes nothing."""
         need = need_or_plain(pod, self.settings.resource)
         return Taken(need, indexes_of(pod, need))
 
@@ -129,7 +140,7 @@ class State:
         pod = self.allocated.pop(uid, None)
         if pod is None:
             return
-        self._pod_counts(pod, -1)
+        self._counts_need(need_or_plain(pod, self.settings.resource), -1)
         devices = self._devices(pod.node_name)
         devices.remove(uid)
         if devices.is_forgotten:

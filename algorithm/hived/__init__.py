@@ -27,6 +27,7 @@ PLUGIN = Plugin(
     annotations=(SPEC,),
     decisions=(BIND_INFO, ISOLATION, LAZILY_PREEMPTED, ORDER),
     gang_texts={BIND_INFO: SHARED},
+    world="algorithm.conformance.worlds.hived:WORLDS",
 )
 
 __all__ = ["PLUGIN", "HivedAlgorithm", "HivedSettings"]

@@ -20,6 +20,7 @@ PLUGIN = Plugin(
     decisions=(GANG_PLAN,),
     claims=(GANG_PLAN,),
     node_annotations=(),
+    world="algorithm.conformance.worlds.packing:WORLDS",
 )
 
 __all__ = ["PLUGIN", "PackingAlgorithm", "PackingSettings"]

@@ -204,22 +204,23 @@ class Cluster:
 
     def put_node(self, node: Node) -> None:
         """Add or update a node. An update of fields that do not count here (a heartbeat) changes nothing."""
-        room = self._room(node.name)
-        if room.node is not None and _counts(room.node) == _counts(node):
-            room.node = node
+        known = self.known(node.name)
+        if known is not None and known.node is not None and _counts(known.node) == _counts(node):
+            known.node = node
             self._note(node.name)
             return
-        self._set_node(room, node)
+        amounts = dict(node.allocatable)  # before anything changes: what raises changes nothing
+        self._set_node(self._room(node.name), node, amounts)
 
     def drop_node(self, name: str) -> None:
         """Remove the node; its pods and holds stay under its name."""
-        self._set_node(self._room(name), None)
+        self._set_node(self._room(name), None, {})
 
-    def _set_node(self, room: NodeRoom, node: Node | None) -> None:
+    def _set_node(self, room: NodeRoom, node: Node | None, allocatable: dict[str, int]) -> None:
         self._out(room)
         self._count(room, -1)
         room.node = node
-        room.allocatable = {} if node is None else dict(node.allocatable)
+        room.allocatable = allocatable
         room.derive()
         self._count(room, 1)
         self._in(room)

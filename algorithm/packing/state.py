@@ -21,7 +21,7 @@ from typing import Any, Self
 from algorithm.interface import Victim
 from algorithm.model import Node, Pod, fits
 from algorithm.packing.demand import demand_of
-from algorithm.packing.gangs import Gang, GangIndex, GangKey, membership_or_none
+from algorithm.packing.gangs import Gang, GangIndex, GangKey, Membership, membership_or_none
 from algorithm.packing.nodes import Cluster, Hold, NodeRoom
 from algorithm.tables import Followers, Table
 
@@ -104,8 +104,9 @@ class State:
         self.cluster.drop_node(name)
 
     def add_waiting(self, pod: Pod) -> None:
+        declared = _read(pod)
         self.waiting[pod.uid] = pod
-        self._join(pod)
+        self._join(pod, declared)
 
     def drop_waiting(self, uid: str) -> None:
         """The pod waits no more. An unknown pod is no error."""
@@ -114,11 +115,12 @@ class State:
             self._leave(pod)
 
     def allocate(self, pod: Pod) -> None:
+        declared = _read(pod)
         self.preemptions.pop(pod.uid, None)
         self.drop_waiting(pod.uid)
         self.allocated[pod.uid] = pod
         self.cluster.place(pod)
-        self._join(pod)
+        self._join(pod, declared)
 
     def free(self, uid: str) -> None:
         pod = self.allocated.pop(uid)
@@ -128,6 +130,7 @@ class State:
     def update(self, old: Pod, new: Pod) -> None:
         """Replace the record of an allocated pod, which stays on its node."""
         if _counts(old) != _counts(new):
+            _read(new)
             self.free(old.uid)
             self.allocate(new)
             return
@@ -193,8 +196,7 @@ class State:
 
     # -- gangs ------------------------------------------------------------------------------------------------
 
-    def _join(self, pod: Pod) -> None:
-        declared = membership_or_none(pod) if pod.annotations or pod.group else None
+    def _join(self, pod: Pod, declared: Membership | None) -> None:
         if declared is None:
             self._settle_one(pod.uid, None, None)
             return
@@ -298,6 +300,12 @@ _PlanOf = tuple[str, bool, bool] | None
 
 def _plan_of(gang: Gang | None) -> _PlanOf:
     return None if gang is None else (gang.plan_text, gang.whole, gang.oversized)
+
+
+def _read(pod: Pod) -> Membership | None:
+    """What the pod declares. All of its record is read here, before anything changes: what raises changes nothing."""
+    demand_of(pod.requests)
+    return membership_or_none(pod) if pod.annotations or pod.group else None
 
 
 def _counts(pod: Pod) -> tuple[object, ...]:

@@ -84,7 +84,7 @@ class EverythingGivenBack(Judge):
         for each in (used, fresh):
             for pod in pods:
                 each.add_unallocated_pod(pod)
-            found = answers(each, {pod.uid: pod for pod in pods}, nodes)
+            found = answers(each, {pod.uid: pod for pod in pods}, nodes, halves=not self.life.history)
             seen.append(kinds(found) if self.life.history else found | {"metrics()": numbers(each)["metrics()"]})
         differs = difference(seen[1], seen[0])
         promise(not differs, f"all pods are gone, and it is not as without them. {differs}")
@@ -148,8 +148,9 @@ class RecoveryKeepsDecisions(Judge):
         if self.life.preempting or self.life.lapsed:
             return
         nodes = tuple(sorted(self.life.nodes))
-        was = answers(self.life.algorithm, self.life.waiting, nodes)
-        now = answers(self.life.restarted(), self.life.waiting, nodes)
+        halves = not self.life.history
+        was = answers(self.life.algorithm, self.life.waiting, nodes, halves=halves)
+        now = answers(self.life.restarted(), self.life.waiting, nodes, halves=halves)
         differs = difference(kinds(was), kinds(now)) if self.life.history else difference(was, now)
         promise(not differs, f"after a restart it decides differently. {differs}")
 
