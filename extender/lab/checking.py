@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from extender.lab.workload import CPU, GPU, Job, MachineNode, NodeFailure, Workload
+from extender.lab.workload import CPU, GPU, Job, MachineNode, NodeChange, NodeFailure, Workload
 from extender.lab.workload_file import WorkloadError
 
 MOST_JOBS, MOST_PODS, MOST_PODS_OF_JOB, MOST_NODES = 5_000_000, 10_000_000, 100_000, 50_000
@@ -26,6 +26,7 @@ def check(workload: Workload) -> None:
     names = _check_nodes(workload.nodes)
     _check_jobs(workload.jobs)
     _check_failures(workload.failures, names)
+    _check_changes(workload.changes, names)
 
 
 def _check_number(what: str, number: int, most: int) -> None:
@@ -74,6 +75,8 @@ def _check_jobs(jobs: Sequence[Job]) -> None:
         before = job.arrival
         if job.seconds is not None:
             _check_time(where, "seconds", job.seconds)
+        if job.patience is not None:
+            _check_time(where, "patience", job.patience)
         if not 1 <= job.pods <= MOST_PODS_OF_JOB:
             raise WorkloadError(f"{where}: pods: expected 1 to {MOST_PODS_OF_JOB}, got {job.pods}")
         pods += job.pods
@@ -117,6 +120,18 @@ def _check_failures(failures: Sequence[NodeFailure], nodes: frozenset[str]) -> N
         if failure.at < gone_until.get(failure.node, 0.0):
             raise WorkloadError(f"{where}: at: node {failure.node} has failed before and is not back yet")
         gone_until[failure.node] = math.inf if failure.until is None else failure.until
+
+
+def _check_changes(changes: Sequence[NodeChange], nodes: frozenset[str]) -> None:
+    before = 0.0
+    for number, change in enumerate(changes, 1):
+        where = f"change {number}"
+        if change.record.name not in nodes:
+            raise WorkloadError(f"{where}: record: there is no node {change.record.name[:100]!r}")
+        _check_time(where, "at", change.at)
+        if change.at < before:
+            raise WorkloadError(f"{where}: at: expected changes in order, got {change.at} after {before}")
+        before = change.at
 
 
 def capacity(nodes: Iterable[MachineNode], resource: str) -> int:

@@ -27,7 +27,7 @@ from extender.lab.recorded.jobs import BROKEN, Chain, Describer, RecordedJob, jo
 from extender.lab.recorded.lives import How, Lives, NodeLife, PodLife
 from extender.lab.results import Ended, Fate, JobResult, Stay
 from extender.lab.translate import GPUS, MODEL_LABEL
-from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode, NodeFailure, Workload
+from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode, NodeChange, NodeFailure, Workload
 from extender.scheduling.policy import Policy
 
 #: Seconds between the first and the last pod of a gang that are worth a remark.
@@ -107,6 +107,7 @@ class FromLog:
             tuple(self._node(life) for life in lives.nodes.values()),
             tuple(sorted(_failures(lives.nodes.values(), lives.now), key=lambda failure: failure.at)),
             self._all_remarks(),
+            tuple(sorted(self._changes(), key=lambda change: change.at)),
         )
         results = tuple(self._result(recorded, job) for recorded, job in made)
         stays = tuple(stay for recorded, job in made for stay in self._stays(recorded, job))
@@ -137,6 +138,7 @@ class FromLog:
             priority=wish.priority,
             tenant=wish.tenant,
             gpu_models=wish.models,
+            patience=_patience(chains, max(arrivals)),
             templates=tuple(self._template(chain.first) for chain in chains),
         )
 
@@ -146,7 +148,7 @@ class FromLog:
         if any(life.placed is None for life in last):
             gone = all(life.end is not None for life in last)
             self._remarks[
-                "a job was deleted before it had all of its places; in a simulation it waits, and runs, to the end"
+                "a job was deleted while it waited; if it gets its places before that, it runs to the end"
                 if gone
                 else "a job never had all of its places; if it gets them, it runs to the end"
             ] += 1
@@ -172,24 +174,33 @@ class FromLog:
 
     def _node(self, life: NodeLife) -> MachineNode:
         node = life.record
-        amounts = dict(node.allocatable)
-        gpus = self._gpus(node)
+        if any(dict(record.allocatable) != dict(node.allocatable) for _, record in life.changes):
+            self._remarks["a node got more or fewer resources; it has those of the beginning"] += 1
+        record = self._node_record(node, node)
+        amounts = dict(record.allocatable)
+        capacity = {CPU: amounts.get(CORES, 0), MEMORY: amounts.get(BYTES, 0), GPU: self._gpus(node) * 1000}
+        return MachineNode(node.name, {name: n for name, n in capacity.items() if n}, self._model(node), record=record)
+
+    def _node_record(self, first: Node, node: Node) -> Node:
+        """A record of the node as simulations use it: with the resources of its first one, and without taints."""
+        amounts = dict(first.allocatable)
+        gpus = self._gpus(first)
         if gpus and GPUS not in amounts:
             amounts[GPUS] = gpus  # so that its devices are counted; the recorded algorithm does not read them
-        for other in self._others_on(node.name):
+        for other in self._others_on(first.name):
             amounts.update({name: max(0, amounts[name] - n) for name, n in other.record.requests if name in amounts})
-        model = known.type if (known := self._devices.get(node.name)) is not None else ""
+        model = self._model(first)
         labels = dict(node.labels) | ({MODEL_LABEL: model} if model else {})
-        record = replace(
-            node,
-            allocatable=tuple(sorted(amounts.items())),
-            labels=pairs(labels),
-            taints=(),
-            ready=True,
-            unschedulable=False,
-        )
-        capacity = {CPU: amounts.get(CORES, 0), MEMORY: amounts.get(BYTES, 0), GPU: gpus * 1000}
-        return MachineNode(node.name, {name: n for name, n in capacity.items() if n}, model, record=record)
+        return replace(node, allocatable=tuple(sorted(amounts.items())), labels=pairs(labels), taints=())
+
+    def _model(self, node: Node) -> str:
+        known = self._devices.get(node.name)
+        return known.type if known is not None else ""
+
+    def _changes(self) -> Iterator[NodeChange]:
+        for life in self.lives.nodes.values():
+            for at, record in life.changes:
+                yield NodeChange(at, self._node_record(life.record, record))
 
     def _gpus(self, node: Node) -> int:
         amounts = dict(node.allocatable)
@@ -268,6 +279,14 @@ def _ran(life: PodLife) -> float:
 
 def _ran_before(job: RecordedJob) -> bool:
     return any(chain.first.ran_before for chain in job.chains)
+
+
+def _patience(chains: list[Chain], arrival: float) -> float | None:
+    """How long a job waited that never had a place, and was deleted; None: it is none."""
+    lives = [life for chain in chains for life in chain.lives]
+    if any(life.placed is not None or life.end is None for life in lives):
+        return None
+    return max(0.0, max(life.end or 0.0 for life in lives) - arrival)
 
 
 def _given_up(job: RecordedJob) -> GivenUp | None:

@@ -44,6 +44,8 @@ class Job(msgspec.Struct, frozen=True):
     #: labels, annotations, requests and namespace as they are; nothing is translated, whatever the algorithm. A record
     #: with a node, of a job that is there at 0, runs on that node when the simulation begins.
     templates: tuple[Pod, ...] = ()
+    #: Seconds after its arrival at which its pods are deleted if none has had a place by then; None: never.
+    patience: float | None = None
 
     @property
     def begins_placed(self) -> bool:
@@ -75,8 +77,16 @@ class NodeFailure(msgspec.Struct, frozen=True):
     until: float | None = None
 
 
+class NodeChange(msgspec.Struct, frozen=True):
+    """A node has another record from `at` on: it is cordoned, say. Its resources are the same."""
+
+    at: float
+    record: Node
+
+
 class Workload(msgspec.Struct, frozen=True):
-    """All that happens to a simulated cluster from outside. Jobs are in order of arrival, failures of `at`."""
+    """All that happens to a simulated cluster from outside. Jobs are in order of arrival, failures and changes
+    of `at`."""
 
     name: str
     jobs: tuple[Job, ...]
@@ -84,3 +94,4 @@ class Workload(msgspec.Struct, frozen=True):
     failures: tuple[NodeFailure, ...] = ()
     #: What an importer left out or assumed, a sentence each.
     remarks: tuple[str, ...] = ()
+    changes: tuple[NodeChange, ...] = ()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from extender.lab.workload import Job, MachineNode, NodeFailure, Workload
+from extender.lab.workload import Job, MachineNode, NodeChange, NodeFailure, Workload
 
 FORMAT = "waggle-workload"
 VERSION = 1
@@ -32,6 +32,7 @@ class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     jobs: tuple[Job, ...] = ()
     nodes: tuple[MachineNode, ...] = ()
     failures: tuple[NodeFailure, ...] = ()
+    changes: tuple[NodeChange, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
@@ -43,6 +44,7 @@ def encode(workload: Workload) -> bytes:
         jobs=workload.jobs,
         nodes=workload.nodes,
         failures=workload.failures,
+        changes=workload.changes,
         remarks=workload.remarks,
     )
     return msgspec.json.encode(made) + b"\n"
@@ -58,7 +60,7 @@ def decode(text: bytes) -> Workload:
         raise WorkloadError(f"format: expected {FORMAT}, got {found.format[:50]!r}")
     if found.version != VERSION:
         raise WorkloadError(f"version: expected {VERSION}, got {found.version}")
-    return Workload(found.name, found.jobs, found.nodes, found.failures, found.remarks)
+    return Workload(found.name, found.jobs, found.nodes, found.failures, found.remarks, found.changes)
 
 
 def read(path: Path) -> Workload:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import yaml
 from msgspec.structs import replace
 
+from algorithm.model import Pod
 from algorithm.registry import AlgorithmError, available
 from algorithm.suggest import near
 from extender.lab.as_recorded import as_recorded
@@ -139,22 +140,30 @@ def translated(workload: Workload, recorded: str, algorithm: str) -> tuple[Workl
     for job in workload.jobs:
         plain = _plain(job)
         try:
-            translator.pods(plain)
+            pods = translator.pods(plain)
+            if job.begins_placed and algorithm != "hived" and all(pod.node_name for pod in job.templates):
+                plain = replace(plain, templates=_where_they_are(job, pods[0].pod))
         except TranslationError as error:
             left_out[str(error).partition(": ")[2]] += 1
             plain = job
         jobs.append(plain)
+    placed_again = sum(job.begins_placed for job in jobs) < sum(job.begins_placed for job in workload.jobs)
     changes = [
         f"pods of {recorded} were translated for {algorithm}: requests, gangs, priorities and tenants; "
         "other annotations and labels were left out"
     ]
-    if any(job.begins_placed for job in workload.jobs):
+    if placed_again:
         changes.append(f"pods that ran when the recording began are placed again by {algorithm}, at the beginning")
     changes += [
         f"{number} {'job' if number == 1 else 'jobs'} could not be translated, and have their recorded pods: {text}"
         for text, number in left_out.items()
     ]
     return replace(workload, jobs=tuple(jobs)), tuple(changes)
+
+
+def _where_they_are(job: Job, pod: Pod) -> tuple[Pod, ...]:
+    """Pods that run when the recording begins, in the words of the other algorithm. HiveD would need their cells."""
+    return tuple(replace(pod, name=each.name, node_name=each.node_name) for each in job.templates)
 
 
 def _plain(job: Job) -> Job:

@@ -81,11 +81,13 @@ class PodLife:
 
 @dataclass(slots=True)
 class NodeLife:
-    """One node: its first and its latest record, and when it was there; None: to the end of the recording."""
+    """One node: its first and its latest record, when it was there (None: to the end), and how it changed."""
 
     record: Node
     latest: Node
     there: list[tuple[float, float | None]] = field(default_factory=list)
+    #: When it was cordoned, not ready, or otherwise changed, and its record then.
+    changes: list[tuple[float, Node]] = field(default_factory=list)
 
     @property
     def is_there(self) -> bool:
@@ -208,7 +210,7 @@ class Lives:
         if life is None:
             life = self.nodes[node.name] = NodeLife(node, node)
         elif life.is_there and _differs(life.latest, node):
-            self.left_out["a node was cordoned, not ready, or otherwise changed; its first record counts"] += 1
+            life.changes.append((self.now, node))
         life.latest = node
         if not life.is_there:
             life.there.append((self.now, None))
@@ -231,9 +233,10 @@ class Lives:
 
 
 def _differs(known: Node, node: Node) -> bool:
-    return (known.allocatable, known.ready, known.unschedulable, known.taints) != (
-        node.allocatable,
+    """Whether the change matters to scheduling. Taints do not: nobody knows who tolerates them."""
+    return (known.ready, known.unschedulable, known.labels, known.allocatable) != (
         node.ready,
         node.unschedulable,
-        node.taints,
+        node.labels,
+        node.allocatable,
     )

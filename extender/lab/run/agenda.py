@@ -1,11 +1,12 @@
-"""What will happen in a simulation, by time. At the same time ends come first, then nodes that return, nodes that fail,
-and pods that are made again; of one kind, in the order in which they were entered."""
+"""What will happen in a simulation, by time. At the same time ends come first, then nodes that return or change, nodes
+that fail, pods that are made again, and jobs that give up; of one kind, in the order in which they were entered."""
 
 from __future__ import annotations
 
 import heapq
 from typing import NamedTuple
 
+from algorithm.model import Node
 from extender.lab.run.live import LiveJob, LivePod
 
 
@@ -35,8 +36,20 @@ class MadeAgain(NamedTuple):
     pods: tuple[LivePod, ...]
 
 
-Happening = Ends | Returns | Fails | MadeAgain
-_RANKS: dict[type, int] = {Ends: 0, Returns: 1, Fails: 2, MadeAgain: 3}
+class Changes(NamedTuple):
+    """A node has another record."""
+
+    node: Node
+
+
+class GivesUp(NamedTuple):
+    """The pods of a job are deleted, unless one of them has had a place."""
+
+    job: LiveJob
+
+
+Happening = Ends | Returns | Fails | MadeAgain | Changes | GivesUp
+_RANKS: dict[type, int] = {Ends: 0, Returns: 1, Changes: 1, Fails: 2, MadeAgain: 3, GivesUp: 4}
 
 
 class Agenda:
@@ -64,5 +77,7 @@ class Agenda:
 
 
 def _is_void(what: Happening) -> bool:
-    """Whether it is the end of a run that was broken off."""
+    """Whether it is the end of a run that was broken off, or of the patience of a job that has begun."""
+    if isinstance(what, GivesUp):
+        return what.job.first_start is not None
     return isinstance(what, Ends) and what.epoch != (what.job.epoch if what.pod is None else what.pod.made)

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable
 from extender.embedded.kubescheduler.model import SchedPod
 from extender.lab.results import Ended, JobResult, Stay
 from extender.lab.run.accounts import Accounts
-from extender.lab.run.agenda import Agenda, Ends, MadeAgain
+from extender.lab.run.agenda import Agenda, Ends, GivesUp, MadeAgain
 from extender.lab.run.clock import LabClock
 from extender.lab.run.cluster import LabCluster
 from extender.lab.run.live import LiveJob, LivePod
@@ -79,6 +79,8 @@ class Jobs:
         self._accounts.series.count("arrivals")
         self._accounts.waiting_jobs += 1
         self._accounts.waiting_pods += job.pods
+        if job.patience is not None:
+            self._agenda.enter(job.arrival + job.patience, GivesUp(live))
         for pod in live.pods:
             self._bring(pod)
 
@@ -195,6 +197,16 @@ class Jobs:
             end=self._clock.moment,
             ended=why,
         )
+
+    def give_up(self, job: LiveJob) -> None:
+        """The job has waited for as long as it would: it is deleted."""
+        for pod in job.pods:
+            self._leave(pod, Ended.DONE)
+            self._cluster.delete(pod.uid, Gone.DELETED)
+        self._accounts.waiting_jobs -= 1
+        self._accounts.waiting_pods -= len(job.pods)
+        self.done[job.number] = job.result(None, text=f"deleted after it had waited for {job.job.patience:.0f} s")
+        del self.live[job.number]
 
     # -- losses ---------------------------------------------------------------------------------------------------
 

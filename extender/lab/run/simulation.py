@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import msgspec
 
-from extender.embedded.kubescheduler.model import SchedPod
+from algorithm.model import Node
+from extender.embedded.kubescheduler.model import SchedNode, SchedPod
 from extender.lab.checking import check
 from extender.lab.measures import measures
 from extender.lab.results import JobResult, Run
 from extender.lab.run.accounts import Accounts
-from extender.lab.run.agenda import Agenda, Ends, Fails, Happening, MadeAgain, Returns
+from extender.lab.run.agenda import Agenda, Changes, Ends, Fails, GivesUp, Happening, MadeAgain, Returns
 from extender.lab.run.clock import LabClock
 from extender.lab.run.cluster import LabCluster
 from extender.lab.run.jobs import Jobs
@@ -115,6 +116,8 @@ class Simulation:
             self._agenda.enter(failure.at, Fails(failure.node))
             if failure.until is not None:
                 self._agenda.enter(failure.until, Returns(failure.node))
+        for change in self.workload.changes:
+            self._agenda.enter(change.at, Changes(change.record))
         for job in self.workload.jobs:
             if not job.begins_placed:
                 break
@@ -176,12 +179,21 @@ class Simulation:
                 self.jobs.end(what)
             case MadeAgain():
                 self.jobs.make_again(what.pods)
+            case GivesUp():
+                self.jobs.give_up(what.job)
+            case Changes():
+                self._change(what.node)
             case Fails():
                 self.jobs.node_failed(self._accounts.remove_node(what.node))
                 self._cluster.remove_node(what.node)
             case Returns():
                 self._cluster.bring_node(self._nodes[what.node])
                 self._accounts.add_node(self._nodes[what.node].node)
+
+    def _change(self, record: Node) -> None:
+        self._nodes[record.name] = SchedNode(node=record, raw=b"")
+        if record.name in self._cluster.nodes:
+            self._cluster.bring_node(self._nodes[record.name])
 
     # -- decisions ------------------------------------------------------------------------------------------------
 

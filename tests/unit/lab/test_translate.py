@@ -89,6 +89,7 @@ def test_priorities_beyond_those_of_hived_are_cut_and_said() -> None:
 def test_records_are_used_as_they_are() -> None:
     pod = Pod(namespace="x", name="p", node_name="n", phase="Running", annotations=(("a", "b"),), labels=(("l", "m"),))
     node = Node(name="n0", allocatable=(("cpu", 7),))
-    (made,) = Translator("hived").pods(replace(GANG, templates=(pod,)))
+    (made,) = Translator("hived").pods(replace(GANG, arrival=1.0, templates=(pod,)))
     assert made.pod == replace(pod, node_name="", phase="Pending")
+    assert Translator("hived").pods(replace(GANG, arrival=0.0, templates=(pod,)))[0].pod == pod
     assert node_of(MachineNode("n0", {}, record=node)).node is node

@@ -103,6 +103,8 @@ def test_a_pod_that_was_deleted_while_it_waited_stops_waiting() -> None:
     recorded = log.done(100.0)
 
     assert [(each.at, each.jobs, each.pods) for each in recorded.given_up] == [(40.0, 1, 1)]
+    assert recorded.workload.jobs[0].patience == 30.0
+    assert recorded.workload.jobs[0].patience == 30.0
     points = as_recorded(recorded, name="r", algorithm="packing").series.points
     assert next(point.waiting_pods for point in points if 12 <= point.at <= 38) == 1
     assert points[-1].waiting_pods == 0
@@ -259,7 +261,7 @@ def test_nodes_that_come_and_go_are_failures() -> None:
     )
 
 
-def test_taints_go_and_changes_are_remarked() -> None:
+def test_taints_go_and_a_cordon_is_a_change() -> None:
     node = replace(gpu_node("n1", 8), taints=(Taint("gpu", "NoSchedule"),))
     log = Told(None, node).synced()
     log.tell(10.0, NodeSeen(replace(node, unschedulable=True)))
@@ -267,9 +269,8 @@ def test_taints_go_and_changes_are_remarked() -> None:
     recorded = log.made.finish()
 
     assert recorded.workload.nodes[0].record.taints == ()  # type: ignore[union-attr]
-    assert any(
-        "cordoned, not ready, or otherwise changed" in each and "(1 time)" in each for each in recorded.workload.remarks
-    )
+    [change] = recorded.workload.changes
+    assert (change.at, change.record.unschedulable, change.record.taints) == (10.0, True, ())
 
 
 def test_a_recording_without_a_node_is_refused() -> None:

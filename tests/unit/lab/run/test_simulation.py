@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from algorithm.model import Node, Pod
 from extender.lab.results import Ended, Fate, JobResult, Run
 from extender.lab.run.simulation import RunOptions, simulate
-from extender.lab.workload import CPU, GPU, Job, MachineNode, NodeFailure, Workload
+from extender.lab.workload import CPU, GPU, Job, MachineNode, NodeChange, NodeFailure, Workload
 
 
 def nodes(number: int, gpus: int = 8, cpu: int = 64_000) -> tuple[MachineNode, ...]:
@@ -79,3 +81,38 @@ def test_parts_of_gpus_are_shared_if_the_algorithm_can(algorithm: str, start: fl
     done = simulate(Workload("test", tuple(jobs), nodes(1, gpus=1)), RunOptions(algorithm=algorithm))
     assert by_name(done)["b"].start == start
     assert ("a part of a GPU was rounded up to a whole one (2 jobs)" in done.remarks) == (algorithm == "packing")
+
+
+def test_a_job_that_loses_its_patience_is_deleted_and_the_next_one_gets_its_turn() -> None:
+    hurried = Job("hurried", 1.0, {GPU: 8000}, 50.0, patience=20.0)
+    done = run(job("a"), hurried, job("b", 2.0))
+    found = by_name(done)
+
+    assert (found["hurried"].fate, found["hurried"].start) == (Fate.WAITING, None)
+    assert found["hurried"].text == "deleted after it had waited for 20 s"
+    assert found["b"].start == 100.0
+    assert done.series.points[-1].waiting_pods == 0
+
+
+def test_a_job_that_has_begun_has_all_the_patience() -> None:
+    hurried = Job("hurried", 0.0, {GPU: 8000}, 50.0, patience=20.0)
+    assert by_name(run(hurried))["hurried"].end == 50.0
+
+
+def test_a_node_that_is_cordoned_keeps_its_pods_and_takes_no_more() -> None:
+    record = Node(name="n0", allocatable=(("cpu", 64_000), ("nvidia.com/gpu", 8), ("pods", 110)))
+    changes = (NodeChange(10.0, replace(record, unschedulable=True)), NodeChange(90.0, record))
+    jobs = (job("a", gpus=4, seconds=50.0), job("b", 20.0, gpus=4, seconds=5.0))
+    cordoned = (MachineNode("n0", {CPU: 64_000, GPU: 8000}, record=record),)
+    found = by_name(simulate(Workload("test", jobs, cordoned, changes=changes), RunOptions(algorithm="packing")))
+    assert (found["a"].end, found["b"].start) == (50.0, 90.0)
+
+
+def test_pods_that_run_when_it_begins_are_where_they_are() -> None:
+    template = Pod(namespace="t", name="old", requests=(("nvidia.com/gpu", 8),), node_name="n1")
+    old = Job("old", 0.0, {GPU: 8000}, 30.0, templates=(template,))
+    urgent = Job("urgent", 5.0, {GPU: 8000}, 10.0, pods=2, priority=10)
+    found = run(old, urgent, number=2)
+
+    assert next((stay.node, stay.start) for stay in found.stays if stay.job == "old") == ("n1", 0.0)
+    assert (by_name(found)["old"].evictions, by_name(found)["old"].end) == (1, 45.0)
