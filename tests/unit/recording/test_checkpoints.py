@@ -91,10 +91,10 @@ def test_a_life_goes_on_from_a_checkpoint_anywhere(
 def test_a_random_world_goes_on_from_many_checkpoints(name: str, seed: int, tmp_path: Path) -> None:
     """Each checkpoint is taken of an engine that itself came from one, so nothing wears off."""
     world = EngineSimulation(Policy(), make=lambda: create(name, {}))
-    drive(world, random.Random(f"checkpoints {name} {seed}"), 1500)
+    drive(world, random.Random(f"checkpoints {name} {seed}"), 690)
     engine = SchedulerStateMachine(create(name, {}), world.policy)
     for number, (event, now, out, _) in enumerate(world.log):
-        if number % 97 == 13:
+        if number % 47 == 13:
             engine = written(engine, name, tmp_path / f"{number}")
         assert hear(engine, event, now) == encode_instructions(out), f"event {number + 1}"
     assert len(list(tmp_path.iterdir())) >= 4
