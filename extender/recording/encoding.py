@@ -329,7 +329,7 @@ def decode_header(text: bytes, name: str) -> Header:
         )
     try:
         return msgspec.json.decode(text, type=Header)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordingError(f"{name}:1: no header of a Waggle recording: {error}") from error
 
 
