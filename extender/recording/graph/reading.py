@@ -13,9 +13,11 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from pydantic import SecretBytes, SecretStr
 
 from algorithm.interface import SuggestedNodes
 from extender.recording.graph.kinds import BUILTIN, MOST_OBJECTS, PYDANTIC, RECORDS, GraphError, Kinds, Line, slots_of
+from extender.recording.masks import MASK
 
 _MOST_KINDS = 10_000
 _CONTAINERS: dict[str, Callable[[], Any]] = {
@@ -202,6 +204,8 @@ class _Decoder:
             case ["mappingproxy", *_]:
                 values = self._values(row, 1)
                 return MappingProxyType(dict(zip(values[::2], values[1::2], strict=True)))
+            case ["secret", str(noun)]:
+                return SecretBytes(MASK.encode()) if noun else SecretStr(MASK)
             case ["random", state]:
                 made = Random()  # noqa: S311 - a plug-in's own
                 made.setstate(self._value(state))

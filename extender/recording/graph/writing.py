@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
+from pydantic import SecretBytes, SecretStr
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod
@@ -74,6 +75,8 @@ class _Encoder:
             types.FunctionType: lambda it: ["function", self._kind("function", it, ())],
             type: self._class,
             partial: lambda it: ["partial", *map(self._value, (it.func, it.args, it.keywords))],
+            SecretStr: lambda _: ["secret", ""],  # its text is never written
+            SecretBytes: lambda _: ["secret", "bytes"],
             Random: lambda it: ["random", self._value(it.getstate())],
             Pod: lambda it: ["record", "Pod", self._record(it)],
             Node: lambda it: ["record", "Node", self._record(it)],
