@@ -20,7 +20,7 @@ from extender.plan.records import RawObject
 
 #: Bytes of all texts together, and objects in them.
 MOST_BYTES = 64 << 20
-MOST_OBJECTS = 50_000
+MOST_OBJECTS = 100_000
 #: Faults and warnings that are named; the others are counted.
 MOST_NAMED = 20
 #: Faults after which nothing more is read.
@@ -95,6 +95,7 @@ class _Reader:
         text = self._text(source)
         if text is None or len(self._errors) >= _MOST_FAULTS:
             return
+        before = len(self._objects) + len(self._errors)
         try:
             for document in read_values(text):
                 for item in _items(document.value, f"{source.name}, document {document.number}", 0):
@@ -106,6 +107,8 @@ class _Reader:
                     self._take(item)
         except ValueFault as error:
             self._errors.append(f"{source.name}: {error}")
+        if len(self._objects) + len(self._errors) == before:
+            self._warnings.append(f"{source.name}: there is no object in it")
 
     def _text(self, source: Source) -> str | None:
         self._bytes += len(source.text)

@@ -47,7 +47,8 @@ class PodMaker:
         if gang is None and batch.gang:
             gang = Target(GROUP, batch.namespace, batch.gang)
         levels = (own, *batch.annotations, self._gangs.get(gang, {}) if gang else {})
-        mine = (*((batch.owner,) if batch.owner else ()), *batch.above, *((gang,) if gang else ()))
+        whole = batch.owner or Target("Pod", batch.namespace, first.pod.name)
+        mine = (whole, *batch.above, *((gang,) if gang else ()))
         after = tuple(dict.fromkeys((*declared(levels, batch.namespace, mine), *of_part)))
         deadline = min(filter(None, (batch.deadline, _deadline(pod))), default=0.0)
         shared = PlanPod(

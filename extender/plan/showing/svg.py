@@ -17,6 +17,8 @@ from extender.plan.showing.lines import sums
 _WIDE, _HIGH = 250, 44
 _STEP_X, _STEP_Y = 330, 60
 _LEFT, _TOP = 20, 70
+#: How wide a character of the caption is at most, on the average.
+_LETTER = 9
 #: Characters of a line in a box.
 _CHARACTERS = 34
 #: Of a tooltip.
@@ -40,11 +42,12 @@ def svg(plan: Plan) -> str:
 def draw(found: Graph, caption: str) -> str:
     """Return the image of a graph."""
     places = _places(found)
-    wide = _LEFT + max(len(found.titles), 1) * _STEP_X
+    told = _shown(f"Plan: {caption}")
+    wide = max(_LEFT + max(len(found.titles), 1) * _STEP_X, 2 * _LEFT + len(told) * _LETTER)
     high = max((y for _, y in places.values()), default=_TOP) + _STEP_Y + 20
     size = f'width="{wide}" height="{high}" viewBox="0 0 {wide} {high}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="sans-serif" font-size="13">'
-    return "\n".join([head, *_parts(found, places, _shown(f"Plan: {caption}"), high), "</svg>", ""])
+    return "\n".join([head, *_parts(found, places, told, high), "</svg>", ""])
 
 
 def _parts(found: Graph, places: Mapping[str, tuple[int, int]], caption: str, high: int) -> Iterator[str]:

@@ -27,6 +27,11 @@ def test_objects_keep_their_order_and_say_where_they_stand() -> None:
     ]
 
 
+def test_a_text_without_an_object_is_said() -> None:
+    found = read_documents([Source("a.yaml", "# nothing\n---\n"), Source("b.yaml", json.dumps(pod("p")))]).require()
+    assert found.warnings == ("a.yaml: there is no object in it",)
+
+
 def test_lists_are_their_items() -> None:
     untyped = {key: value for key, value in pod("c").items() if key in ("metadata", "spec")}
     found = read(

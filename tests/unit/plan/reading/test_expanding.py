@@ -219,6 +219,11 @@ def test_a_wrong_dependency_is_a_fault(text: str, why: str) -> None:
     assert error.startswith(f"a.yaml, document 1 (Job default/j): {why}")
 
 
+def test_a_pod_that_waits_for_itself_is_a_fault() -> None:
+    (error,) = expanded(pod("p", annotations={"waggle.dev/after": '["pod/p"]'})).errors
+    assert error == "a.yaml, document 1 (Pod default/p): waggle.dev/after[0]: Pod/default/p would wait for itself"
+
+
 @pytest.mark.parametrize(
     ("own", "above", "deadline", "seconds"),
     [

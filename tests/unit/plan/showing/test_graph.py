@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -90,6 +91,13 @@ def test_an_image_stands_alone() -> None:
     assert "style=" not in text
     assert "href" not in text
     assert text.count("http") == 1  # the name of the language
+
+
+def test_an_image_is_wide_enough_for_its_caption() -> None:
+    text = svg(mixed())
+    caption = next(each for each in drawn(text) if each.startswith("Plan: "))
+    (width,) = re.findall(r'^<svg [^>]* width="(\d+)"', text)
+    assert int(width) > 20 + 8 * len(caption)
 
 
 def large() -> Plan:
