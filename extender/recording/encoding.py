@@ -27,7 +27,7 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from algorithm.reasons import FixedReasons
 from extender.recording.constants import constants
-from extender.recording.masks import Masks
+from extender.recording.masks import Masks, is_secret
 from extender.recording.names import NamesError, NamesReader, NamesWriter
 from extender.recording.records import FORMAT, Header, RecordingError, Said, Step
 from extender.scheduling import events
@@ -40,6 +40,7 @@ from extender.scheduling.events import (
     NodeSeen,
     PodSeen,
     PreemptRequested,
+    PrepareAlgorithm,
     PrioritizeAnswer,
     PrioritizeRequested,
     ReconfigureRequested,
@@ -72,12 +73,17 @@ def header_of(
         algorithm,
         kept,
         plain,
-        constants(algorithm),
+        {name: value for name, value in constants(algorithm).items() if not _may_be_secret(name, value)},
         release=release,
         recording=recording,
         epoch=epoch,
         fields=fields_of_records(),
     )
+
+
+def _may_be_secret(name: str, value: object) -> bool:
+    """Whether it is a text that a plug-in's author has put into the program under a name like TOKEN."""
+    return isinstance(value, str) and is_secret(name.rpartition(".")[2])
 
 
 @cache
@@ -183,6 +189,7 @@ class LineWriter:
             return {"failed": said}
         if (known := self._known(said)) is not None:
             return known
+        said = [self._without_secrets(item) if isinstance(item, PrepareAlgorithm) else item for item in said]
         text = encode_instructions(said)
         if len(text) <= LONGEST_OUT:
             return {"out": msgspec.Raw(text)}
@@ -190,6 +197,9 @@ class LineWriter:
         if len(said) == 1 and isinstance(said[0], FilterAnswer):
             self._last = said[0], digest, short
         return {"out": msgspec.Raw(short), "digest": digest}
+
+    def _without_secrets(self, item: PrepareAlgorithm) -> PrepareAlgorithm:
+        return msgspec.structs.replace(item, settings=self._masks.settings(item.settings))
 
     def _known(self, said: Sequence[Instruction]) -> dict[str, Any] | None:
         if self._last is None or len(said) != 1 or not isinstance(answer := said[0], FilterAnswer):

@@ -41,12 +41,12 @@ from tests.support.engine.objects import node, pod
 from tests.support.engine.plain_algorithm import PlainAlgorithm
 from tests.support.installed import install
 
-SECRET = "hunter2-{}"
+API_TOKEN = "hunter2-constant"
 MANIFEST = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def secret(where: str) -> str:
-    return SECRET.format(where)
+    return f"hunter2-{where}"
 
 
 class Inner(BaseModel):
