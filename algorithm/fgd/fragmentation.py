@@ -74,6 +74,10 @@ class Fragmentation:
         models = {model for each in typical for model in each.models}
         self._models = frozenset(models)
 
+    def forget(self) -> None:
+        """Drop the results that are kept."""
+        self._kept.clear()
+
     def of(self, model: str, cpu: int, free: tuple[int, ...]) -> float:
         """Fragmented thousandths of a GPU on a node with this much left."""
         # A model that no typical pod names is as good as any other such model; CPU counts only against their requests.

@@ -137,6 +137,13 @@ class Core:
         """Nothing is to be tried now, and nothing is being tried or bound."""
         return not any(self.queue.count(place) for place in (Place.ACTIVE, Place.BACKOFF, Place.IN_FLIGHT))
 
+    def forget(self) -> None:
+        """Drop what is kept only to be quick: afterwards there is nothing but state."""
+        self._cycle.forget()
+        self._preemption.forget()
+        for extender in self._extenders:
+            extender.forget()
+
     def pod(self, uid: str) -> SchedPod | None:
         """The pod as it was seen last."""
         return self._pods.get(uid)

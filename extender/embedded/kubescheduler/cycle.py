@@ -98,6 +98,10 @@ class SchedulingCycle:
         self._views = Views(cluster, config.ignored_resources)
         self._next_start = 0
 
+    def forget(self) -> None:
+        """Drop what is kept only to be quick."""
+        self._views = Views(self._cluster, self._ignored_resources)
+
     def schedule(self, pod: SchedPod) -> Chosen | Rejected:
         """Where the pod goes. Raises ExtenderError, NoNodes, SchedulerPanic."""
         total = len(self._cluster.order.infos)

@@ -62,6 +62,9 @@ class Extender(ABC):
         manages = self.config.manages
         return not manages or not manages.isdisjoint(pod.resource_names)
 
+    def forget(self) -> None:  # noqa: B027 - most keep nothing
+        """Drop what is kept only to be quick."""
+
     @abstractmethod
     def filter(self, pod: SchedPod, nodes: Sequence[SchedNode]) -> FilterResult: ...
 

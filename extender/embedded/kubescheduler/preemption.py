@@ -75,6 +75,10 @@ class Preemption:
         self._ignored_resources = config.ignored_resources
         self._trials = TrialsOfShapes(cluster, budgets)
 
+    def forget(self) -> None:
+        """Drop what is kept only to be quick."""
+        self._trials = TrialsOfShapes(self._cluster, self._budgets)
+
     def post_filter(self, pod: SchedPod, diagnosis: Diagnosis) -> Preempted | NotPreempted:
         """What to do for a rejected pod. Raises SchedulerPanic."""
         ineligible = self._ineligible(pod, diagnosis)

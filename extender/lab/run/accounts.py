@@ -42,6 +42,10 @@ class Accounts:
         self.waiting_jobs = self.waiting_pods = self.running_jobs = 0
         self._all_fragmented = 0.0
 
+    def forget(self) -> None:
+        """Drop what is kept only to be quick."""
+        self._fragmentation.forget()
+
     def pass_to(self, to: float) -> None:
         """Let time pass, in which nothing changes."""
         self.series.pass_to(

@@ -12,13 +12,17 @@ same workload, options and seed give the same result, byte for byte, in every pr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
 import msgspec
 
 from algorithm.model import Node
 from extender.embedded.kubescheduler.model import SchedNode, SchedPod
 from extender.lab.checking import check
 from extender.lab.measures import measures
-from extender.lab.results import JobResult, Run
+from extender.lab.results import JobResult, Run, Stay
 from extender.lab.run.accounts import Accounts
 from extender.lab.run.agenda import Agenda, Changes, Ends, Fails, GivesUp, Happening, MadeAgain, Returns
 from extender.lab.run.clock import LabClock
@@ -53,6 +57,13 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     exhaustive: bool = False
     #: Whether every stay of a pod on a node is reported.
     stays: bool = False
+
+
+class Ended(NamedTuple):
+    """What is over: the results of jobs by number, and stays."""
+
+    done: dict[int, JobResult]
+    stays: list[Stay]
 
 
 def _unlike_others(_pod: SchedPod) -> None:
@@ -220,6 +231,25 @@ class Simulation:
         elif self.jobs.most_evictions >= MOST_EVICTIONS:
             self._stopped = f"a job was evicted {MOST_EVICTIONS} times"
         self._is_over = self._is_over or bool(self._stopped)
+
+    # -- checkpoints ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def as_state(self) -> Iterator[Ended]:
+        """Within this, the simulation is nothing but the state between two moments: without the workload, and without
+        what is over, which is given. Call it between two moments, and change nothing within."""
+        self.scheduling.core.forget()
+        self._accounts.forget()
+        workload, ended = self.workload, Ended(self.jobs.done, self.jobs.stays)
+        self.workload, self.jobs.done, self.jobs.stays = Workload(workload.name, ()), {}, []
+        try:
+            yield ended
+        finally:
+            self.complete(workload, ended)
+
+    def complete(self, workload: Workload, ended: Ended) -> None:
+        """Make a simulation of its state, its workload, and what is over."""
+        self.workload, self.jobs.done, self.jobs.stays = workload, *ended
 
     # -- the result -----------------------------------------------------------------------------------------------
 

@@ -64,6 +64,10 @@ class PlanExtender(Extender):
         self._offer: tuple[Sequence[SchedNode], SuggestedNodes] = ((), SuggestedNodes())
         self._refusal: tuple[_Refused, tuple[dict[str, str], dict[str, str]]] | None = None
 
+    def forget(self) -> None:
+        self._offer = ((), SuggestedNodes())
+        self._refusal = None
+
     def filter(self, pod: SchedPod, nodes: Sequence[SchedNode]) -> FilterResult:
         names = self._suggested(nodes)
         answer = next(

@@ -1,0 +1,197 @@
+"""Checkpoints of simulations: a run that was interrupted, however it was, goes on from its last one.
+
+    {"waggle_simulation": 1, "inputs": "...", ...}            the head: of which workload and options it is
+    {"run": {...}}, {"jobs": [...]}, {"stays": [...]}         runs that are over, in pieces
+    {"done": [[7, {...}], ...]}, {"left": [...]}              of the run in progress: jobs and stays that are over
+    {"objects": [...], "kinds": [...]}                        its state (`extender.recording.graph`), many lines
+    {"end": true}
+
+The state is all that later decisions depend on, random numbers included. So the results are those of a run that was
+never interrupted, byte for byte. A file is replaced as a whole: it is complete, or that of before.
+
+Reading is safe: nothing in a file can run anything (`extender.recording.graph`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from algorithm.registry import available
+from extender.lab.results import JobResult, Run, Stay
+from extender.lab.run.simulation import Ended, RunOptions, Simulation
+from extender.lab.workload import Workload
+from extender.recording.graph.kinds import GraphError, Kinds
+from extender.recording.graph.reading import decode
+from extender.recording.graph.writing import encode
+from extender.recording.lines import Lines
+from extender.recording.records import RecordingError
+
+FORMAT = 1
+_PACKAGES = (
+    "algorithm",
+    "extender.core",
+    "extender.scheduling",
+    "extender.embedded.kubescheduler",
+    "extender.plan",
+    "extender.lab",
+)
+#: Jobs of one line.
+_PIECE = 5000
+_END = b'{"end":true}'
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used. The message names the file, and says why."""
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The first line. `inputs` is the digest of the workload and of the options of all runs."""
+
+    waggle_simulation: int
+    inputs: str
+    release: str = ""
+    #: The time in the run that was in progress; None: none was.
+    moment: float | None = None
+
+
+class _Part(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    run: Run | None = None
+    jobs: tuple[JobResult, ...] = ()
+    done: tuple[tuple[int, JobResult], ...] = ()
+    stays: tuple[Stay, ...] = ()
+    left: tuple[Stay, ...] = ()
+
+
+class Progress(NamedTuple):
+    """How far the runs of a comparison are: results of those that are over, and the next one, if it has begun."""
+
+    finished: list[Run]
+    current: Simulation | None = None
+
+
+def digest(workload: Workload, runs: Sequence[RunOptions]) -> str:
+    """Return what tells inputs apart."""
+    found = hashlib.sha256(msgspec.json.encode(list(runs), order="deterministic"))
+    for job in workload.jobs:
+        found.update(msgspec.json.encode(job, order="deterministic"))
+    found.update(msgspec.json.encode([workload.nodes, workload.failures, workload.remarks], order="deterministic"))
+    return found.hexdigest()
+
+
+def kinds_of(runs: Iterable[RunOptions]) -> Kinds:
+    """Return which classes a checkpoint may name: ours, and those of the plug-ins that are run."""
+    points = available()
+    own = {points[run.algorithm].module.partition(".")[0] for run in runs if run.algorithm in points}
+    return Kinds((*_PACKAGES, *sorted(own - {"algorithm", "extender"})))
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+def write(path: Path, progress: Progress, head: Head, kinds: Kinds) -> None:
+    """Replace the file by a checkpoint. Raises OSError, CheckpointError if the algorithm has what cannot be written."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with gzip.GzipFile(partial, "wb", compresslevel=1, mtime=0) as file:
+            for line in _lines(progress, head, kinds):
+                file.write(line + b"\n")
+        partial.replace(path)
+    except GraphError as error:
+        raise CheckpointError(f"{path}: this run cannot have checkpoints: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _lines(progress: Progress, head: Head, kinds: Kinds) -> Iterator[bytes]:
+    yield msgspec.json.encode(head)
+    for run in progress.finished:
+        yield _encoded(run=msgspec.structs.replace(run, jobs=(), stays=()))
+        yield from (_encoded(jobs=piece) for piece in _pieces(run.jobs))
+        yield from (_encoded(stays=piece) for piece in _pieces(run.stays))
+    if progress.current is not None:
+        with progress.current.as_state() as ended:
+            yield from (_encoded(done=piece) for piece in _pieces(tuple(ended.done.items())))
+            yield from (_encoded(left=piece) for piece in _pieces(tuple(ended.stays)))
+            for line in encode(progress.current, kinds):
+                yield line.text
+    yield _END
+
+
+def _encoded(**fields: Any) -> bytes:
+    return msgspec.json.encode(_Part(**fields))
+
+
+def _pieces(values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    for at in range(0, len(values), _PIECE):
+        yield values[at : at + _PIECE]
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def read(path: Path, workload: Workload, runs: Sequence[RunOptions]) -> Progress:
+    """Return how far the runs were. Raises OSError, and CheckpointError also if it is one of other inputs."""
+    try:
+        with Lines(path) as lines:
+            _check(path, next(lines, b""), digest(workload, runs))
+            return _progress(path, lines, workload, kinds_of(runs))
+    except RecordingError as error:
+        raise CheckpointError(str(error)) from error
+    except GraphError as error:
+        raise CheckpointError(f"{path}: the checkpoint cannot be used: {error}") from error
+
+
+def _check(path: Path, text: bytes, inputs: str) -> None:
+    try:
+        head = msgspec.json.decode(text, type=Head)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: not a checkpoint of a simulation: {error}") from error
+    if head.waggle_simulation != FORMAT:
+        raise CheckpointError(f"{path}: a checkpoint of format {head.waggle_simulation}, this Waggle reads {FORMAT}")
+    if head.inputs != inputs:
+        raise CheckpointError(f"{path}: the checkpoint is of another trace, other nodes, or other options")
+
+
+def _progress(path: Path, lines: Lines, workload: Workload, kinds: Kinds) -> Progress:
+    finished: list[Run] = []
+    ended = Ended({}, [])
+    graph: list[bytes] = []
+    for text in lines:
+        if text == _END:
+            break
+        if text.startswith(b'{"objects":'):
+            graph.append(text)
+        else:
+            _take(path, text, finished, ended)
+    else:
+        raise CheckpointError(f"{path}: the checkpoint is not complete{': ' + lines.cut_off if lines.cut_off else ''}")
+    if not graph:
+        return Progress(finished)
+    simulation = decode(graph, kinds)
+    if not isinstance(simulation, Simulation):
+        raise CheckpointError(f"{path}: expected a simulation in the checkpoint, got a {type(simulation).__name__}")
+    simulation.complete(workload, ended)
+    return Progress(finished, simulation)
+
+
+def _take(path: Path, text: bytes, finished: list[Run], ended: Ended) -> None:
+    try:
+        part = msgspec.json.decode(text, type=_Part)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: no part of a checkpoint: {error}") from error
+    if part.run is not None:
+        finished.append(part.run)
+    elif part.jobs or part.stays:
+        if not finished:
+            raise CheckpointError(f"{path}: no checkpoint of a simulation: jobs of no run")
+        last = finished[-1]
+        finished[-1] = msgspec.structs.replace(last, jobs=last.jobs + part.jobs, stays=last.stays + part.stays)
+    ended.done.update(part.done)
+    ended.stays.extend(part.left)
