@@ -19,11 +19,12 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from algorithm.registry import available
+from extender.lab.comparing import Progress, release
 from extender.lab.results import JobResult, Run, Stay
 from extender.lab.run.simulation import Ended, RunOptions, Simulation
 from extender.lab.workload import Workload
@@ -69,19 +70,13 @@ class _Part(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     left: tuple[Stay, ...] = ()
 
 
-class Progress(NamedTuple):
-    """How far the runs of a comparison are: results of those that are over, and the next one, if it has begun."""
-
-    finished: list[Run]
-    current: Simulation | None = None
-
-
 def digest(workload: Workload, runs: Sequence[RunOptions]) -> str:
     """Return what tells inputs apart."""
     found = hashlib.sha256(msgspec.json.encode(list(runs), order="deterministic"))
     for job in workload.jobs:
         found.update(msgspec.json.encode(job, order="deterministic"))
-    found.update(msgspec.json.encode([workload.nodes, workload.failures, workload.remarks], order="deterministic"))
+    others = [workload.name, workload.nodes, workload.failures, workload.changes, workload.remarks]
+    found.update(msgspec.json.encode(others, order="deterministic"))
     return found.hexdigest()
 
 
@@ -95,7 +90,21 @@ def kinds_of(runs: Iterable[RunOptions]) -> Kinds:
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-def write(path: Path, progress: Progress, head: Head, kinds: Kinds) -> None:
+class Keeper:
+    """Writes checkpoints of the runs of one comparison to one file."""
+
+    def __init__(self, path: Path, workload: Workload, runs: Sequence[RunOptions]) -> None:
+        self.path = path
+        self._kinds = kinds_of(runs)
+        self._inputs = digest(workload, runs)
+
+    def keep(self, progress: Progress) -> None:
+        """Write a checkpoint. Raises OSError, CheckpointError."""
+        moment = None if progress.current is None else progress.current.moment
+        _write(self.path, progress, Head(FORMAT, self._inputs, release(), moment), self._kinds)
+
+
+def _write(path: Path, progress: Progress, head: Head, kinds: Kinds) -> None:
     """Replace the file by a checkpoint. Raises OSError, CheckpointError if the algorithm has what cannot be written."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:

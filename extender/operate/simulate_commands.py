@@ -79,6 +79,15 @@ def simulate(
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the results to this file as JSON; - is the output."),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write there how far the runs are, so that they can go on. Removed at the end."
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Go on from this checkpoint, with the same other options.")
+    ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write them to this file as a page with figures.")
     ] = None,
@@ -136,4 +145,4 @@ def simulate(
         saves_every=saves_every,
         skip_broken=skip_broken,
     )
-    simulate_workload(given, Outputs(json_file, html))
+    simulate_workload(given, Outputs(json_file, html, checkpoint, resume))

@@ -1,78 +1,155 @@
 """`waggle simulate --trace FILE`: runs algorithms on a workload, and writes what came of it.
 
-A run that is interrupted with Ctrl-C writes its checkpoint before it ends, if it has one.
+With a checkpoint, a run may end at any time, by Ctrl-C or by kill -9, and go on later.
 """
 
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import typer
 
-from extender.lab.comparing import Observer, compare
+from extender.lab.checkpoints import Keeper, read
+from extender.lab.comparing import Comparison
 from extender.lab.results import Results, encode
-from extender.lab.run.simulation import Simulation
+from extender.lab.run.simulation import RunOptions
 from extender.lab.showing.page import page_of
-from extender.operate.output import say
+from extender.lab.workload import Workload
+from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
-from extender.operate.simulate_options import Given, runs_of, workload_of
+from extender.operate.simulate_options import Given, OptionError, runs_of, workload_of
 from extender.operate.simulate_text import text_of
 
 #: Steps of the progress on a terminal, for each run.
 _STEPS = 1000
+#: Seconds between two checkpoints, and how much longer than writing one they are apart at least.
+_OFTEN, _SHARE = 30.0, 20.0
+#: Exit status of a run that Ctrl-C ended.
+_INTERRUPTED = 130
 
 
 class Outputs(NamedTuple):
-    """Where results go; None: nowhere."""
+    """Where results go, and checkpoints; None: nowhere. `resume` is the checkpoint from which the runs go on."""
 
     json: Path | None
     html: Path | None = None
+    checkpoint: Path | None = None
+    resume: Path | None = None
 
 
 def simulate_workload(given: Given, outputs: Outputs) -> None:
     """Run everything, and write the results. Raises typer.Exit with status 2 for what cannot be used."""
-
     try:
-        workload = workload_of(given)
-        runs = runs_of(given)
-        with _progress([run.name or run.algorithm for run in runs]) as observe:
-            results = compare(workload, runs, observe)
-        _write(results, outputs)
+        workload, runs = workload_of(given), runs_of(given)
+        comparison, keeper = _begun(workload, runs, outputs)
+        _run(comparison, [run.name for run in runs], keeper)
+        _write(comparison.results(), outputs)
+        if keeper is not None:
+            keeper.path.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
         raise refuse(error) from error
 
 
+def _begun(workload: Workload, runs: list[RunOptions], outputs: Outputs) -> tuple[Comparison, Keeper | None]:
+    """Return the runs, from the checkpoint on if one is given."""
+    path = outputs.checkpoint or outputs.resume
+    if outputs.checkpoint is not None and outputs.checkpoint != outputs.resume and outputs.checkpoint.exists():
+        raise OptionError(f"--checkpoint: {path} exists: expected --resume {path}, or another file")
+    progress = None if outputs.resume is None else read(outputs.resume, workload, runs)
+    comparison = Comparison(workload, runs, progress)
+    return comparison, None if path is None else Keeper(path, workload, runs)
+
+
+# -- running -------------------------------------------------------------------------------------------------------
+
+
+def _run(comparison: Comparison, names: list[str], keeper: Keeper | None) -> None:
+    """Let everything happen. Raises typer.Exit after Ctrl-C, with a checkpoint if one is kept."""
+    pace = _Pace()
+    with _interruptible(keeper is not None) as is_interrupted, _progress(names) as show:
+        while comparison.advance():
+            show(comparison)
+            if keeper is None:
+                continue
+            if is_interrupted():
+                keeper.keep(comparison.progress)
+                remark(f"interrupted; --resume {keeper.path} goes on")
+                raise typer.Exit(_INTERRUPTED)
+            if pace.is_due():
+                keeper.keep(comparison.progress)
+                pace.done()
+
+
+class _Pace:
+    """When the next checkpoint is written: so seldom that they take a small share of the time."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _OFTEN
+        self._began = 0.0
+
+    def is_due(self) -> bool:
+        self._began = time.monotonic()
+        return self._began >= self._next
+
+    def done(self) -> None:
+        now = time.monotonic()
+        self._next = now + max(_OFTEN, _SHARE * (now - self._began))
+
+
 @contextmanager
-def _progress(names: list[str]) -> Iterator[Observer]:
+def _interruptible(wanted: bool) -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed, which then ends the run between two moments. Pressed twice it ends at once."""
+    pressed: list[int] = []
+
+    def press(number: int, _frame: object) -> None:
+        pressed.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    if not wanted:
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _progress(names: list[str]) -> Iterator[Callable[[Comparison], None]]:
     """Shows how far the runs are, if standard error is a terminal."""
     if not sys.stderr.isatty():
-        yield lambda _number, _simulation: None
+        yield lambda _comparison: None
         return
     with typer.progressbar(length=_STEPS * len(names), label=names[0], file=sys.stderr) as bar:
         shown = 0
 
-        def observe(number: int, simulation: Simulation) -> None:
+        def show(comparison: Comparison) -> None:
             nonlocal shown
-            reached = number * _STEPS + int(simulation.fraction * _STEPS)
+            current = comparison.progress.current
+            reached = comparison.number * _STEPS + (int(current.fraction * _STEPS) if current is not None else 0)
             if reached > shown:
-                bar.label = names[number]
+                bar.label = names[min(comparison.number, len(names) - 1)]
                 bar.update(reached - shown)
                 shown = reached
 
-        yield observe
-        bar.update(_STEPS * len(names) - shown)
+        yield show
+
+
+# -- results -------------------------------------------------------------------------------------------------------
 
 
 def _write(results: Results, outputs: Outputs) -> None:
     if outputs.html is not None:
         command = shlex.join(["waggle", *sys.argv[1:]])
         outputs.html.write_text(page_of(results, command=command), encoding="utf-8")
-
     if outputs.json is not None and str(outputs.json) == "-":
         say(encode(results).decode(), nl=False)
         return

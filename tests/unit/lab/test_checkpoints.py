@@ -1,0 +1,92 @@
+"""A run that goes on from a checkpoint gives the bytes of one that was never interrupted."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from extender.lab.checkpoints import CheckpointError, Keeper, read
+from extender.lab.comparing import Comparison, compare
+from extender.lab.results import encode
+from extender.lab.run.simulation import RunOptions
+from extender.lab.workload import Workload
+from tests.support.lab.workloads import random_workload
+
+RUNS = [RunOptions(algorithm=name, name=name, seed=1, stays=True) for name in ("packing", "fgd")]
+
+
+def workload_of(seed: int) -> Workload:
+    return random_workload(seed, jobs=25, urgent=True, failures=3)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_run_that_is_interrupted_anywhere_gives_the_same_bytes(seed: int, tmp_path: Path) -> None:
+    workload, random = workload_of(seed), Random(seed)
+    keeper = Keeper(tmp_path / "checkpoint", workload, RUNS)
+    comparison = Comparison(workload, RUNS)
+    interruptions = 0
+    while comparison.advance():
+        if random.random() < 0.04:
+            interruptions += 1
+            keeper.keep(comparison.progress)
+            comparison = Comparison(workload, RUNS, read(keeper.path, workload, RUNS))
+    assert interruptions > 2
+    assert encode(comparison.results()) == encode(compare(workload, RUNS))
+    assert list(tmp_path.iterdir()) == [keeper.path]
+
+
+def test_a_checkpoint_changes_nothing_for_the_run_that_wrote_it(tmp_path: Path) -> None:
+    workload = workload_of(7)
+    keeper = Keeper(tmp_path / "checkpoint", workload, RUNS)
+    comparison = Comparison(workload, RUNS)
+    moments = 0
+    while comparison.advance():
+        moments += 1
+        if moments % 10 == 0:
+            keeper.keep(comparison.progress)
+    assert moments > 50
+    assert encode(comparison.results()) == encode(compare(workload, RUNS))
+
+
+def kept(path: Path, workload: Workload) -> bytes:
+    """Write a checkpoint in the middle of the second run, and return its lines."""
+    comparison = Comparison(workload, RUNS)
+    while comparison.number == 0 or comparison.progress.current is None or comparison.progress.current.moment < 50:
+        comparison.advance()
+    Keeper(path, workload, RUNS).keep(comparison.progress)
+    return gzip.decompress(path.read_bytes())
+
+
+def test_a_checkpoint_of_other_inputs_is_refused(tmp_path: Path) -> None:
+    workload, path = workload_of(2), tmp_path / "checkpoint"
+    kept(path, workload)
+    other = replace(workload, jobs=workload.jobs[:-1])
+    for given, runs in ((other, RUNS), (workload, RUNS[:1]), (workload, [replace(RUNS[0], seed=2), RUNS[1]])):
+        with pytest.raises(CheckpointError, match="is of another trace, other nodes, or other options"):
+            read(path, given, runs)
+
+
+def test_what_is_broken_is_named(tmp_path: Path) -> None:
+    workload, path = workload_of(2), tmp_path / "checkpoint"
+    lines = kept(path, workload).splitlines()
+    for text, message in (
+        (b"", "checkpoint: not a checkpoint of a simulation"),
+        (b"{}", "not a checkpoint of a simulation"),
+        (lines[0].replace(b'"waggle_simulation":1', b'"waggle_simulation":9'), "a checkpoint of format 9"),
+        (b"\n".join(lines[:-1]), "the checkpoint is not complete"),
+        (b"\n".join([lines[0], b'{"jobs":[{"name":"a","arrival":0.0}]}', b'{"end":true}']), "jobs of no run"),
+        (b"\n".join([lines[0], b'{"other":1}', b'{"end":true}']), "no part of a checkpoint"),
+        (b"\n".join([lines[0], b'{"objects":[["list"]]}', b'{"end":true}']), "expected a simulation in the checkpoint"),
+        (
+            b"\n".join([lines[0], b'{"objects":[["object",0]],"kinds":[["os","system"]]}', b'{"end":true}']),
+            "the checkpoint cannot be used: os:system is in none of the packages",
+        ),
+    ):
+        path.write_bytes(gzip.compress(text + b"\n" if text else text))
+        with pytest.raises(CheckpointError) as caught:
+            read(path, workload, RUNS)
+        assert message in str(caught.value)

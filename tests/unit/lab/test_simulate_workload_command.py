@@ -1,0 +1,171 @@
+"""`waggle simulate --trace FILE`, as users call it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner, Result
+
+from extender.cli import app
+from extender.lab.comparing import Comparison
+from extender.lab.results import decode
+from extender.lab.workload import GPU, Job
+from extender.lab.workload_file import encode
+from tests.support.lab.workloads import random_workload
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "trace.json"
+    path.write_bytes(encode(random_workload(1)))
+    return path
+
+
+def simulate(*options: str | Path) -> Result:
+    return CliRunner().invoke(app, ["simulate", *map(str, options)])
+
+
+def told(done: Result) -> str:
+    return done.stderr.replace("\n", " ")
+
+
+def test_algorithms_are_compared_as_text_json_and_page(trace: Path, tmp_path: Path) -> None:
+    files = ("--json", tmp_path / "out.json", "--html", tmp_path / "out.html")
+    done = simulate("--trace", trace, "--algorithm", "packing", "--algorithm", "shared=fgd", *files)
+    assert done.exit_code == 0, done.output
+    assert "random 1: 40 jobs with" in done.stdout
+    assert [line.split() for line in done.stdout.splitlines() if line.startswith("jobs done")] == [
+        ["jobs", "done", "40", "40"]
+    ]
+    results = decode((tmp_path / "out.json").read_bytes())
+    assert [(run.name, run.algorithm) for run in results.runs] == [("packing", "packing"), ("shared", "fgd")]
+    assert "shared" in (tmp_path / "out.html").read_text()
+
+
+def test_json_may_go_to_standard_output(trace: Path) -> None:
+    done = simulate("--trace", trace, "--algorithm", "packing", "--limit", "3", "--json", "-")
+    found = json.loads(done.stdout)
+    assert (found["jobs"], found["remarks"]) == (3, ["only the first 3 of 40 jobs were simulated"])
+
+
+def test_nodes_may_be_a_number_of_a_shape(trace: Path) -> None:
+    shape = ("--nodes", "5", "--node-shape", "cpu=96,nvidia.com/gpu=4,label:rack=r%d/2")
+    done = simulate("--trace", trace, "--algorithm", "packing", *shape)
+    assert "on 5 nodes with 20 GPUs, 480 cores" in done.stdout
+    assert "more for one pod than any node has" in done.stdout
+
+
+def test_nodes_may_be_those_of_another_workload(trace: Path, tmp_path: Path) -> None:
+    other = tmp_path / "nodes.json"
+    other.write_bytes(encode(replace(random_workload(1, machines=7), jobs=())))
+    done = simulate("--trace", trace, "--algorithm", "packing", "--nodes", other)
+    assert "on 7 nodes" in done.stdout
+
+
+def test_a_horizon_cuts_the_run(trace: Path) -> None:
+    done = simulate("--trace", trace, "--algorithm", "packing", "--horizon", "1m", "--json", "-")
+    run = json.loads(done.stdout)["runs"][0]
+    assert run["measures"]["until"] == 60.0
+    assert {job["fate"] for job in run["jobs"]} >= {"done", "running"}
+    assert all(job["arrival"] <= 60.0 for job in run["jobs"])
+
+
+def test_settings_are_those_of_a_run(trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("strategy: spread\n")
+    (tmp_path / "waggle.yaml").write_text("algorithm: {name: packing, settings: {strategy: spread}}\n")
+    runs = ("--algorithm", "packing", "--algorithm", "own=packing", "--algorithm", "whole=packing")
+    settings = ("--settings", f"own={tmp_path / 'own.yaml'}", "--settings", f"whole={tmp_path / 'waggle.yaml'}")
+    done = simulate("--trace", trace, *runs, *settings, "--json", "-")
+    packed, own, whole = (run["measures"] for run in json.loads(done.stdout)["runs"])
+    assert own == whole
+    assert own != packed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--algorithm", "nobody"), "no algorithm named 'nobody' is installed"),
+        (("--algorithm", "packing", "--algorithm", "packing"), "there are two runs of the name packing"),
+        (("--algorithm", "a b=packing"), "--algorithm: expected NAME or NAME=ALGORITHM, got 'a b=packing'"),
+        (("--algorithm", "packing", "--settings", "x"), "--settings: expected NAME=FILE, got 'x'"),
+        (
+            ("--algorithm", "packing", "--settings", "fgd=/none"),
+            "--settings: fgd: expected the name of a run (packing)",
+        ),
+        (("--algorithm", "packing", "--settings", "packing=/none"), "/none: No such file or directory"),
+        (("--algorithm", "packing", "--horizon", "soon"), "--horizon: expected a time such as 90s, 15m, 12h or 7d"),
+        (("--algorithm", "packing", "--nodes", "0"), "nodes: expected 1 to 20000, got 0"),
+        (("--algorithm", "packing", "--node-shape", "cpu=1"), "--node-shape: expected --nodes with a number of nodes"),
+        (("--algorithm", "packing", "--nodes", "/none"), "/none: No such file or directory"),
+        (("--algorithm", "packing", "--resume", "/none"), "/none: No such file or directory"),
+        (("--algorithm", "packing", "--json", "/none/out"), "/none/out: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_used_is_named(trace: Path, options: tuple[str, ...], message: str) -> None:
+    done = simulate("--trace", trace, *options)
+    assert done.exit_code == 2, done.output
+    assert message in told(done)
+
+
+def test_wrong_settings_name_the_field(trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("strategie: spread\n")
+    done = simulate("--trace", trace, "--algorithm", "packing", "--settings", f"packing={tmp_path / 'own.yaml'}")
+    assert done.exit_code == 2
+    assert "strategie: there is no such field" in told(done)
+
+
+def test_a_job_that_an_algorithm_has_no_words_for_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(encode(replace(random_workload(1), jobs=(Job("a", 0.0, {GPU: 1000}, 1.0),))))
+    done = simulate("--trace", path, "--algorithm", "hived")
+    assert done.exit_code == 2
+    assert "job 'a': tenant: hived needs the name of a virtual cluster, and it is empty" in told(done)
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_not_overwritten_and_one_of_something_else_is_refused(trace: Path, tmp_path: Path) -> None:
+    file = tmp_path / "checkpoint"
+    file.write_text("something else\n")
+    options = ("--trace", trace, "--algorithm", "packing")
+    done = simulate(*options, "--checkpoint", file)
+    assert (done.exit_code, file.read_text()) == (2, "something else\n")
+    assert f"{file} exists: expected --resume {file}, or another file" in told(done)
+    done = simulate(*options, "--resume", file)
+    assert done.exit_code == 2
+    assert "not a checkpoint of a simulation" in told(done)
+
+
+def press_ctrl_c_after(moments: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Press it between two moments of a run."""
+    left, advance = [moments], Comparison.advance
+
+    def watched(comparison: Comparison) -> bool:
+        left[0] -= 1
+        if left[0] == 0:
+            signal.raise_signal(signal.SIGINT)
+        return advance(comparison)
+
+    monkeypatch.setattr(Comparison, "advance", watched)
+
+
+def test_a_run_that_was_interrupted_goes_on_and_gives_the_same_bytes(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, out, whole = tmp_path / "checkpoint", tmp_path / "out.json", tmp_path / "whole.json"
+    options = ("--trace", trace, "--algorithm", "packing", "--algorithm", "fgd")
+    with monkeypatch.context() as patched:
+        press_ctrl_c_after(100, patched)
+        done = simulate(*options, "--json", out, "--checkpoint", checkpoint)
+    assert done.exit_code == 130
+    assert f"interrupted; --resume {checkpoint} goes on" in told(done)
+    assert not out.exists()
+    assert simulate(*options, "--json", out, "--resume", checkpoint).exit_code == 0
+    assert simulate(*options, "--json", whole).exit_code == 0
+    assert out.read_bytes() == whole.read_bytes()
+    assert not checkpoint.exists()
