@@ -234,7 +234,8 @@ class FromLog:
         first = [min(each) for each in places if each]
         broken = [life for chain in chains for life in chain.lives if life.how in BROKEN]
         lost = sum(_ran(life) for life in broken)
-        waiting = next((chain.last for chain in chains if chain.last.placed is None), None)
+        waiting = next((chain.last for chain in chains if chain.last.placed is None and chain.last.why), None)
+        why = waiting.why if waiting is not None else None
         end = self._end(recorded)
         return JobResult(
             name=job.name,
@@ -254,8 +255,8 @@ class FromLog:
             failures=sum(life.how is How.NODE_LOST for life in broken),
             lost_gpu_milli_seconds=lost * job.requests.get(GPU, 0),
             lost_cpu_milli_seconds=lost * job.requests.get(CPU, 0),
-            code=waiting.why.code if waiting is not None and waiting.why is not None else "",
-            text=waiting.why.text if waiting is not None and waiting.why is not None else "",
+            code=why.code if why is not None else "",
+            text=why.text if why is not None else "",
         )
 
     def _end(self, recorded: RecordedJob) -> float | None:

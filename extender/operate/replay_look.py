@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _PODS, _NODES = 40, 40
 #: Seconds for which the algorithm is asked what it would do with the pods that wait.
 _PATIENCE: Final = 5.0
+_PENDING = ("Waiting", "Preempting")
 _STATES = ("Waiting", "Preempting", "Binding", "Bound")
 
 
@@ -91,7 +92,9 @@ def _pods(state: str, pods: Sequence[Any]) -> str:
 
 
 def _pod_row(pod: Any) -> tuple[str, ...]:
-    why = pod["summary"] or (pod["reason"] or {"text": ""})["text"]
+    reason = pod["reason"] or {"code": "", "text": ""}
+    # The sentences about pods that wait stand above, once for all that have the same.
+    why = reason["code" if pod["state"] in _PENDING else "text"]
     name = f"{pod['namespace']}/{pod['name']}"
     return name, age(pod["sinceSeconds"]), pod["node"] or "-", pod["gang"] or "-", why
 
@@ -113,9 +116,11 @@ def _room(node: Any) -> str:
     shown = [name for name in node["allocatable"] if "/" in name or name == "cpu"]
     shown.sort(key=lambda name: ("/" not in name, name))
     taken = node["requested"]
-    return ", ".join(
-        f"{number(name, taken.get(name, 0))}/{number(name, node['allocatable'][name])} {name}" for name in shown
-    )
+    counted = node["devices"] > sum(taken.get(name, 0) for name in shown if "/" in name)
+    devices = [f"{node['devices']} devices"] if counted else []  # which no pod requests: the algorithm counts them
+    there = node["allocatable"]
+    amounts = [f"{number(name, taken.get(name, 0))}/{number(name, there[name])} {name}" for name in shown]
+    return ", ".join(devices + amounts)
 
 
 def serve_pages(frozen: Frozen, port: int, opened: Callable[[str], None]) -> None:

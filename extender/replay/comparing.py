@@ -151,15 +151,18 @@ def difference_text(each: Difference, made: Counterfactual) -> str:
     """Return what is different about one job, with the reasons."""
     job = each.other
     what = f"{job.name} ({f'gang of {job.pods}' if job.gang else 'pod'}, {job.tenant})"
-    columns = zip(runs_of(made), (each.recorded, each.baseline, each.other), strict=True)
-    return f"{what}: " + "; ".join(f"{run.name}: {_fate(result, made.horizon)}" for run, result in columns)
+    then, baseline, other = (_fate(result, made.horizon) for result in (each.recorded, each.baseline, each.other))
+    names = [run.name for run in runs_of(made)]
+    if then == baseline:
+        return f"{what}: {names[0]}, and simulated so: {then}; {names[2]}: {other}"
+    return f"{what}: {names[0]}: {then}; {names[1]}: {baseline}; {names[2]}: {other}"
 
 
 def _fate(job: JobResult, horizon: float) -> str:
     if job.start is not None:
         again = f", evicted {job.evictions} times" if job.evictions > 1 else ", evicted once" if job.evictions else ""
         return f"waited {short(job.start - job.arrival)}{again}"
-    text = " ".join(job.text.split())
+    text = " ".join(job.text.split()).partition(". ")[0].rstrip(".")
     why = f": {text[:_LONGEST_REASON]}{'...' if len(text) > _LONGEST_REASON else ''}" if text else ""
     code = f" {job.code}" if job.code else ""
     return f"waits for {short(horizon - job.arrival)} and longer{',' if code else ''}{code}{why}"

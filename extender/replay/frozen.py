@@ -54,15 +54,19 @@ def freeze(log: Log, moment: Moment, *, usage: bool = False) -> Frozen:
         limit, number = _time_of(log, moment, span, number)
     start = log.start_before(limit - HOUR if usage else limit, number)
     stage = Stage(log, span, start)
-    sampler = _Sampler(stage.runtime, limit - HOUR if usage else math.inf)
+    sampler = _Sampler(stage, limit - HOUR if usage else math.inf)
     steps = _Until(log.steps(start), limit, number)
     for step in steps:
+        sampler.pass_to(step.at)
         stage.handle(step)
-        sampler.look(step.at)
     if not steps.is_complete and start.number != number:
         last = span.first if steps.last is None else steps.last.at
         raise beyond(moment, span, last, stage.machine.sequence)
     stage.now = limit if math.isfinite(limit) else stage.now
+    if usage:
+        sampler.pass_to(stage.now)
+        stage.now = limit
+        stage.runtime.model.usage.add(stage.runtime.model.usage_sample())
     stage.know_epoch()
     return Frozen(log, stage.runtime, stage.machine, span, stage.now, stage.machine.sequence)
 
@@ -119,15 +123,17 @@ class _Until:
 class _Sampler:
     """Samples use and waiting from a time on, seconds of the log's clock, as often as a live server does."""
 
-    def __init__(self, runtime: Runtime, begin: float) -> None:
-        self._runtime, self._begin, self._next = runtime, begin, -math.inf
+    def __init__(self, stage: Stage, begin: float) -> None:
+        self._stage, self._next = stage, max(begin, stage.now)
 
-    def look(self, now: float) -> None:
-        if now < self._begin or now < self._next or self._runtime.informed().ready is False:
-            return
-        self._next = now + EVERY
-        model = self._runtime.model
-        model.usage.add(model.usage_sample())
+    def pass_to(self, time: float) -> None:
+        """Take the samples before this time: nothing happens until then."""
+        stage = self._stage
+        while self._next < time:
+            if stage.machine.synced:
+                stage.now = self._next
+                stage.runtime.model.usage.add(stage.runtime.model.usage_sample())
+            self._next += EVERY
 
 
 def _time_of(log: Log, moment: Moment, span: Span, number: int | None) -> tuple[float, int | None]:

@@ -52,7 +52,7 @@ def test_the_text_is_the_cluster_at_that_moment(frozen: Frozen):
         f"1     60s  default/c  {never}",
         "",
         "WAITING    FOR  NODE  GANG  WHY",
-        f"default/c  60s  -     -     {never}",
+        "default/c  60s  -     -     NodeLacksResource",
         "",
         "BOUND      FOR   NODE  GANG  WHY",
         "default/a  2m    n1    -",

@@ -176,7 +176,8 @@ def test_the_largest_differences_are_named_with_both_reasons(made: Counterfactua
     assert [abs(each.longer) for each in found] == sorted((abs(each.longer) for each in found), reverse=True)
     text = difference_text(found[0], made)
     assert text.startswith(found[0].other.name)
-    assert all(f"; {name}: " in text for name in ("recorded settings", "fgd"))
+    assert ": as recorded, and simulated so: " in text
+    assert "; fgd: " in text
     assert len(text) < 800
 
 
