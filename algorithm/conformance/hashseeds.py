@@ -52,7 +52,7 @@ def _some_programs(trial: Any) -> list[list[Call]]:
     programs: list[list[Call]] = []
     live(
         trial.world,
-        lambda: trial.life([], report=lambda *_: None, thorough=False),
+        lambda: trial.life([], report=lambda *_: None, look="sometimes"),
         lambda life: programs.append(list(life.calls)),
         lives=10,
         steps=trial.request.steps,

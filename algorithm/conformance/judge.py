@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Judge:
     """The base of all judges. `name` is that of the check.
 
-    A costly judge looks only at one of `every` calls, unless the life is `thorough`: then it looks at each.
+    A costly judge looks as the life's `look` says: at every call, at one of `every`, or only at the end.
     """
 
     name: ClassVar[str]
@@ -43,7 +43,9 @@ class Judge:
 
     def is_due(self) -> bool:
         """Whether a costly look is due at this call."""
-        return self.life.thorough or crc32(f"{self.name} {len(self.life.calls)}".encode()) % self.every == 0
+        if self.life.look == "sometimes":
+            return crc32(f"{self.name} {len(self.life.calls)}".encode()) % self.every == 0
+        return self.life.look == "always"
 
 
 def promise(kept: bool, broken: str) -> None:

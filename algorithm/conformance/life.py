@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
@@ -55,6 +55,9 @@ from algorithm.interface import (
 from algorithm.model import Node, Pod, pairs
 from algorithm.reads import Reads
 
+#: When costly judges look: at every call, at some of them, or only when the life is over.
+Look = Literal["always", "sometimes", "end"]
+
 
 class Watcher(Protocol):
     """What a life tells of its calls: see `Judge`, the base of all that are."""
@@ -87,13 +90,13 @@ class Life:
         history: str = "",
         pages: tuple[str, ...] = (),
         suspects: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
-        thorough: bool = True,
+        look: Look = "always",
         on_call: Callable[[Call], None] | None = None,
     ) -> None:
         self.create = create
         self.guard = guard or Guard()
         self.reads = reads or Reads()
-        self.history, self.pages, self.thorough = history, pages, thorough
+        self.history, self.pages, self.look = history, pages, look
         self.suspects, self.on_call = suspects, on_call
         self.cluster = AlgorithmHarness[Any](lambda: Guarded(create, self.guard))
         self.cluster.thorough = False

@@ -25,7 +25,7 @@ def as_test(result: Result, plugin: str, settings: dict[str, object] | None, wor
         return ""
     lines = [_line(call) for call in result.calls]
     body = "\n".join(f"    life.{line}" for line in lines)
-    more = f", world={world!r}" if world else ""
+    more = (f", world={world!r}" if world else "") + (f", look={result.look!r}" if result.look != "always" else "")
     names = _imports("\n".join(lines))
     return (
         f"from algorithm.conformance.replayed import life_of\n{names}\n\n"

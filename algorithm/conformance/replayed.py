@@ -37,7 +37,7 @@ from algorithm.conformance.calls import (
 )
 from algorithm.conformance.guard import Guard
 from algorithm.conformance.judges import JUDGES
-from algorithm.conformance.life import Life
+from algorithm.conformance.life import Life, Look
 from algorithm.conformance.reference import plugin_of, settings_of, worlds_of
 from algorithm.conformance.suspects import suspects
 from algorithm.interface import Phase
@@ -112,7 +112,13 @@ class ReplayedLife(Life):
 
 
 def life_of(
-    reference: str, settings: Mapping[str, Any] | None = None, *, check: str, world: str = "", limit: float = 10.0
+    reference: str,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    check: str,
+    world: str = "",
+    look: Look = "always",
+    limit: float = 10.0,
 ) -> ReplayedLife:
     """A new life of this plug-in, watched for one check. Raises UnusableError; calls raise ContractBroken."""
     plugin = plugin_of(reference)
@@ -127,6 +133,7 @@ def life_of(
         history=made.history,
         pages=made.pages,
         suspects=suspects(plugin),
+        look=look,
     )
 
 

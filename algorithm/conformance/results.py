@@ -23,6 +23,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     text: str = ""
     calls: tuple[Call, ...] = ()
+    #: When the judge looked: at every call, or only at the end.
+    look: str = "always"
     #: How often the check was tried: lives of clusters.
     lives: int = 0
     seconds: float = 0.0
@@ -42,7 +44,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     only: tuple[str, ...] = ()
     #: Optional methods that the algorithm has, as its author says; None: the author does not say.
     abilities: tuple[str, ...] | None = None
-    #: Lives of clusters, the most steps of one, and the most seconds for all of them.
+    #: Lives of clusters, the most steps of one, and the most CPU seconds for everything.
     lives: int = 100
     steps: int = 40
     seconds: float = 60.0

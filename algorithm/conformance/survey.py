@@ -12,7 +12,7 @@ from algorithm.conformance.catalogue import BY_NAME
 from algorithm.conformance.guard import Guard
 from algorithm.conformance.harness import ContractBroken
 from algorithm.conformance.judges import JUDGES
-from algorithm.conformance.life import Life
+from algorithm.conformance.life import Life, Look
 from algorithm.conformance.machine import live
 from algorithm.conformance.reference import plugin_of, read_settings, settings_of, worlds_of
 from algorithm.conformance.replayed import carry_out
@@ -25,9 +25,13 @@ from algorithm.registry import Plugin, reads_of
 
 #: The share of the time that is for lives; the rest is for the other checks, and for making programs shorter.
 _FOR_LIVES = 0.6
+#: On a busy machine it may take so many times as long as the CPU time that it has.
+_PATIENCE = 3.0
 #: Tries for a program that is made shorter, and seconds for each.
 _MOST_TRIES = 400
 _SECONDS_TO_SHORTEN = 6.0
+#: A look is a question, too, and hides what other questions leave behind.
+_LOOKS: tuple[Look, ...] = ("always", "end")
 #: Failures after which an algorithm is not tried any more: each life would cost the time limit, or the process.
 ENDS = frozenset({"calls-return", "process-survives"})
 #: Programs that are kept, for processes with other hash seeds.
@@ -51,9 +55,7 @@ class Trial:
     def create(self) -> SchedulerAlgorithm:
         return self.plugin.create(self.settings)
 
-    def life(
-        self, names: Iterable[str], *, report: Callable[[str, ContractBroken], None] | None, thorough: bool
-    ) -> Life:
+    def life(self, names: Iterable[str], *, report: Callable[[str, ContractBroken], None] | None, look: Look) -> Life:
         """A new life that judges of these names watch."""
         return Life(
             self.create,
@@ -64,7 +66,7 @@ class Trial:
             history=self.world.history,
             pages=self.world.pages,
             suspects=suspects(self.plugin),
-            thorough=thorough,
+            look=look,
             on_call=self.on_call,
         )
 
@@ -97,22 +99,23 @@ def abilities_of(plugin: Plugin[Any], algorithm: SchedulerAlgorithm) -> tuple[st
 def survey(trial: Trial, names: Sequence[str]) -> list[Result]:
     """Judge these checks by lives of clusters. What fails is made shorter."""
     found: dict[str, tuple[ContractBroken, list[Call]]] = {}
-    begun = time.monotonic()
-    end = begun + trial.request.seconds * _FOR_LIVES
+    begun, cpu = time.monotonic(), time.process_time()
     lives = 0
     current: list[Life] = []
+    end = trial.request.seconds * _FOR_LIVES
 
     def report(name: str, broken: ContractBroken) -> None:
         found.setdefault(name, (broken, list(current[-1].calls)))
 
     def begin() -> Life | None:
         nonlocal lives
-        if time.monotonic() > end or len(found) == len(names) or found.keys() & ENDS:
+        is_late = time.process_time() - cpu > end or time.monotonic() - begun > _PATIENCE * end
+        if is_late or len(found) == len(names) or found.keys() & ENDS:
             return None
         lives += 1
         if trial.on_call is not None:
             trial.on_call(None)
-        current[:] = [trial.life([name for name in names if name not in found], report=report, thorough=False)]
+        current[:] = [trial.life([name for name in names if name not in found], report=report, look="sometimes")]
         return current[-1]
 
     def finish(life: Life) -> None:
@@ -132,38 +135,50 @@ def survey(trial: Trial, names: Sequence[str]) -> list[Result]:
 
 def _failure(trial: Trial, name: str, broken: ContractBroken, calls: list[Call], *, lives: int, limit: float) -> Result:
     """The failure with the shortest program that is found within `limit` seconds."""
-    begun, tries = time.monotonic(), 0
+    begun, begun_cpu, tries = time.monotonic(), time.process_time(), 0
     hangs = name in ENDS
+    look: Look = "always"
     before, trial.guard.limit = trial.guard.limit, min(trial.guard.limit, 1.0) if hangs else trial.guard.limit
 
     def is_enough() -> bool:
-        return tries >= _MOST_TRIES or time.monotonic() - begun > limit
+        is_late = time.process_time() - begun_cpu > limit or time.monotonic() - begun > _PATIENCE * limit
+        return tries >= _MOST_TRIES or is_late
 
     def fails(candidate: Sequence[Call]) -> bool:
         nonlocal tries
         tries += 1
-        return judged(trial, name, candidate)[0] is not None
+        return judged(trial, name, candidate, look)[0] is not None
 
     try:
-        if fails(calls):
-            calls = shortened(calls, fails, is_enough)
-            last, calls = judged(trial, name, calls)
-            broken = last or broken
+        for look in _LOOKS:
+            if fails(calls):
+                calls = shortened(calls, fails, is_enough)
+                last, calls = judged(trial, name, calls, look)
+                broken = last or broken
+                break
     finally:
         trial.guard.limit = before
     text = f"{broken}".replace("\n", " ")
     return Result(
-        check=name, status="failed", text=text, calls=tuple(calls), lives=lives, seconds=time.monotonic() - begun
+        check=name,
+        status="failed",
+        text=text,
+        calls=tuple(calls),
+        look=look,
+        lives=lives,
+        seconds=time.monotonic() - begun,
     )
 
 
-def judged(trial: Trial, name: str, calls: Sequence[Call]) -> tuple[ContractBroken | None, list[Call]]:
+def judged(
+    trial: Trial, name: str, calls: Sequence[Call], look: Look = "always"
+) -> tuple[ContractBroken | None, list[Call]]:
     """What the judge of this check says of the program, and the calls that were carried out until then."""
     if trial.on_call is not None:
         trial.on_call(None)
     life: Life | None = None
     try:
-        life = trial.life([name], report=None, thorough=True)
+        life = trial.life([name], report=None, look=look)
         carry_out(life, calls)
     except ContractBroken as broken:
         return broken, list(life.calls) if life is not None else []

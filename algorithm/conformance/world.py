@@ -42,8 +42,8 @@ class World:
     crowd: tuple[str, ...] = CROWD
     #: Paths of pages that there are, for `page`.
     pages: tuple[str, ...] = ()
-    #: Why a restart, or a cluster that was emptied, may decide otherwise between equals. "": it may not. With a text,
-    #: only the kinds of answers are compared there, when all nodes are offered; and a restart tells nodes by name.
+    #: Why the history may decide between equals: earlier questions, a restart, pods that are gone. "": it may not. With
+    #: a text, answers are compared there by their kinds, when all nodes are offered; and a restart tells nodes by name.
     history: str = ""
 
 

@@ -9,6 +9,7 @@ import msgspec
 from algorithm.conformance.calls import Ask, Call, Faulty, FoundBound, Lapse, Submit
 from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import Judge, promise
+from algorithm.conformance.judges.traces import changed_since_twin
 from algorithm.conformance.observation import Observation, answers, difference, kinds, numbers, observe
 from algorithm.model import Pod
 
@@ -48,9 +49,7 @@ class ExceptionChangesNothing(Judge):
     wants_faults = True
 
     def raised(self, call: Call, error: Exception) -> None:
-        twin = observe(self.life, self.life.algorithm.twin())
-        changed = difference(twin, observe(self.life))
-        if changed and not difference(twin, observe(self.life, self.life.algorithm.twin())):
+        if changed := changed_since_twin(self.life):
             what = type(call.change).__name__ if isinstance(call, Faulty) else type(call).__name__
             promise(False, f"{what} raised {type(error).__name__}, and left its state changed. {changed}")
 
@@ -63,9 +62,7 @@ class ExceptionChangesNothing(Judge):
 
     def _look(self, call: Call) -> None:
         """After the change was reported once more, everything is as if it had never raised."""
-        twin = observe(self.life, self.life.algorithm.twin())
-        changed = difference(twin, observe(self.life))
-        if changed and not difference(twin, observe(self.life, self.life.algorithm.twin())):
+        if changed := changed_since_twin(self.life):
             promise(False, f"{type(call).__name__} raised, was reported again, and counted otherwise. {changed}")
 
 

@@ -10,8 +10,7 @@ from algorithm.conformance.guard import TOO_LONG
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.observation import look_around
 
-#: How often a judge of habits asks people's questions; among other judges, these ask enough.
-_LOOKS_ALONE, _NEVER = 1, 1 << 30
+#: Among other judges (`sometimes`), these ask people's questions often enough.
 
 
 class _OfHabits(Judge):
@@ -20,11 +19,10 @@ class _OfHabits(Judge):
     def __init__(self, life: Any) -> None:
         super().__init__(life)
         habits.install()
-        self.every: int = _LOOKS_ALONE if life.thorough else _NEVER
         self._read = len(life.guard.habits)
 
     def after(self, call: Call, answer: Any) -> None:
-        if self.is_due():
+        if self.life.look == "always":
             look_around(self.life)
         self._look(call)
 
@@ -32,7 +30,8 @@ class _OfHabits(Judge):
         self._look(call)
 
     def end(self) -> None:
-        look_around(self.life)
+        if self.life.look != "sometimes":
+            look_around(self.life)
         self._look(None)
 
     def cut(self, method: str, what: str) -> None:
@@ -77,14 +76,14 @@ class UsesNoRandomNumbers(_OfHabits):
 
 class CallsReturn(Judge):
     name = "calls-return"
-    every = 4
 
     def after(self, call: Call, answer: Any) -> None:
-        if self.is_due():
+        if self.life.look == "always":
             look_around(self.life)
 
     def end(self) -> None:
-        look_around(self.life)
+        if self.life.look != "sometimes":
+            look_around(self.life)
 
     def cut(self, method: str, what: str) -> None:
         promise(what != TOO_LONG, f"{method} {what} within {self.life.guard.limit:g} seconds")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from algorithm.conformance.calls import Ask, Call, Replace, SetTime
 from algorithm.conformance.guard import Guarded
@@ -15,6 +15,7 @@ from algorithm.conformance.observation import (
     answers,
     asked,
     difference,
+    kinds,
     look_around,
     numbers,
     observe,
@@ -31,11 +32,11 @@ class LeavesNoTrace(Judge):
     every = 5
 
     def before(self, call: Call) -> None:
-        if isinstance(call, Ask):
+        if isinstance(call, Ask) and self.life.look != "end":
             self._before = numbers(self.life.algorithm)
 
     def after(self, call: Call, answer: Any) -> None:
-        if not isinstance(call, Ask):
+        if not isinstance(call, Ask) or self.life.look == "end":
             return
         pod = self.life.waiting[call.uid]
         changed = difference(self._before, numbers(self.life.algorithm))
@@ -47,11 +48,25 @@ class LeavesNoTrace(Judge):
         self._compare("schedule was asked")
 
     def _compare(self, since: str) -> None:
-        now = observe(self.life)
-        twin = observe(self.life, self.life.algorithm.twin())
-        if changed := difference(twin, now):
-            again = observe(self.life, self.life.algorithm.twin())
-            promise(bool(difference(twin, again)), f"{since}, and that left a trace. It now answers {changed}")
+        changed = changed_since_twin(self.life)
+        promise(not changed, f"{since}, and that left a trace. It now answers {changed}")
+
+
+def changed_since_twin(life: Life) -> str:
+    """What differs from a twin that was told the same and asked nothing; "" if nothing, or if two twins differ, too.
+
+    With a declared history, answers count by their kinds, and only those to offers of all nodes.
+    """
+
+    def seen(algorithm: Guarded) -> Observation:
+        found = observe(life, algorithm)
+        rest = {label: each for label, each in found.items() if not label.startswith("schedule(")}
+        whole = answers(algorithm, life.waiting, tuple(sorted(life.nodes)), halves=False)
+        return {**rest, **kinds(whole)} if life.history else found
+
+    now, twin = seen(life.algorithm), seen(life.algorithm.twin())
+    changed = difference(twin, now)
+    return changed if changed and not difference(twin, seen(life.algorithm.twin())) else ""
 
 
 class SameAnswer(Judge):
@@ -63,6 +78,8 @@ class SameAnswer(Judge):
             return
         pod = self.life.waiting[call.uid]
         first = Refused(answer.reason) if isinstance(answer, PodRefused) else answer
+        if self.life.look == "end":
+            return
         again = asked(self.life.algorithm, pod, call.nodes, call.phase)
         same = isinstance(answer, Exception) or again == first
         promise(same, f"schedule({pod.key}, {call.phase.value}) answers {told(again)}, after {told(first)}")
@@ -88,10 +105,14 @@ class NodeOrder(Judge):
             )
 
 
+if TYPE_CHECKING:
+    from algorithm.conformance.life import Life
+
 #: What no reason should contain: the address of an object, a time.
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b| object at ")
 _TIME = re.compile(r"\b\d{1,2}:\d{2}:\d{2}\b|\b1[5-9]\d{8}(?:\.\d+)?\b")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+#: A number that is no part of a name.
+_NUMBER = re.compile(r"(?<![\w/.:-])\d+(?:\.\d+)?(?![\w/:-])")
 
 
 class ReasonsDoNotMove(Judge):
@@ -132,7 +153,7 @@ class ReasonsDoNotMove(Judge):
         }
         names |= {value for pod in self.life.seen.values() for _, value in pod.annotations if len(value) > 1}
         for name in sorted(names - {""}, key=lambda name: (-len(name), name)):
-            if _NUMBER.search(name):
+            if any(map(str.isdigit, name)):
                 text = text.replace(name, "*")
         return re.sub(r"\*(?:, \*)+", "*", text)
 

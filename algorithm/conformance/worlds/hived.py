@@ -79,7 +79,7 @@ def _world(settings: Any) -> World:
         node_names=machines,
         crowd=machines,
         pages=("affinitygroups/", "clusterstatus", "clusterstatus/physicalcluster", "clusterstatus/virtualclusters/"),
-        history="cells that are equal are taken in the order in which they became free",
+        history="of equal cells, the first in a list is taken; its order depends on what was asked and freed before",
     )
 
 
