@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ import msgspec
 import pytest
 
 from algorithm.conformance.catalogue import CHECKS, chosen, known
+from algorithm.conformance.logs import write_logs
 from algorithm.conformance.reference import reference_of
 from algorithm.conformance.report import test_of
 from algorithm.conformance.results import BAD, Report, Request, Result
@@ -119,7 +121,7 @@ def _one_test_per_check(
             if getattr(getattr(item, "function", None), "conformance_request", None) is request
         }
         report = opted_out(_report(request, selected or {name}, config), skip)
-        _judge(report, name)
+        _judge(report, name, config)
 
     more = [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in (PARAMETER, "pytestconfig", "request")]
     given = [each for each in signature.parameters.values() if each.name not in {PARAMETER, "pytestconfig", "request"}]
@@ -141,7 +143,7 @@ def _report(request: Request, selected: set[str], config: Any) -> Report:
     return _tried[key]
 
 
-def _judge(report: Report, name: str) -> None:
+def _judge(report: Report, name: str, config: pytest.Config) -> None:
     __tracebackhide__ = True
     if report.unusable:
         pytest.fail(f"{report.plugin}: {report.unusable}", pytrace=False)
@@ -153,12 +155,28 @@ def _judge(report: Report, name: str) -> None:
     if result.status == "excused":
         pytest.xfail(result.text)
     if result.status in BAD:
-        pytest.fail(_said(report, result), pytrace=False)
+        pytest.fail(_said(report, result, config), pytrace=False)
 
 
-def _said(report: Report, result: Result) -> str:
+def _said(report: Report, result: Result, config: pytest.Config) -> str:
     from algorithm.conformance.catalogue import BY_NAME
 
     text = f"{result.check}: {BY_NAME[result.check].promise}\n\n{result.text}\n"
     test = test_of(report, result)
-    return f"{text}\nThis test fails by itself:\n\n{test}" if test else text
+    if not test:
+        return text
+    return f"{text}\nThis test fails by itself:\n\n{test}\n{_log_of(report, result, config)}"
+
+
+def _log_of(report: Report, result: Result, config: pytest.Config) -> str:
+    """Where the failure stands as a log; "" where no log can be written."""
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        return ""
+    try:
+        folder = cache.mkdir("waggle-conformance") / re.sub(r"[^A-Za-z0-9_.-]+", "-", report.plugin)[-80:]
+        written = {each.check: path for each, path in write_logs(folder, report)}
+    except OSError as error:
+        return f"(no log was written: {error})\n"
+    path = written.get(result.check)
+    return f"As a log: waggle replay {path} --step\n" if path is not None else ""

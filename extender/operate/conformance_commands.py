@@ -58,6 +58,10 @@ def conformance(
     lives: Annotated[int, typer.Option(min=1, max=100_000, help="Lives of clusters, at most.")] = 100,
     seconds: Annotated[float, typer.Option(min=1, max=86_400, help="How long all of it may take.")] = 60.0,
     limit: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds that one call may take.")] = 10.0,
+    logs: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write each failure there as a log, for waggle replay LOG --step."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Draw other lives: another number, others.")] = 0,
 ) -> None:
     """Try a scheduling algorithm: does it keep the promises of the contract, algorithm/interface.py?
@@ -67,6 +71,7 @@ def conformance(
 
     Exit status: 0 it conforms; 1 it does not; 2 it cannot be tried at all.
     """
+    from algorithm.conformance.logs import write_logs  # noqa: PLC0415
     from algorithm.conformance.report import as_json, as_junit, as_text, listed  # noqa: PLC0415 - only here
 
     if list_checks:
@@ -82,6 +87,11 @@ def conformance(
         remark(as_text(report), title="waggle", style="red")
     else:
         say({ReportFormat.TEXT: as_text, ReportFormat.JSON: as_json, ReportFormat.JUNIT: as_junit}[output](report))
+    try:
+        for result, path in write_logs(logs, report) if logs is not None else ():
+            remark(f"{path}: {result.check}; open it with: waggle replay {path} --step")
+    except OSError as error:
+        raise refuse(error) from error
     raise typer.Exit(2 if report.unusable else 0 if report.conforms else 1)
 
 

@@ -2,9 +2,46 @@
 
 from __future__ import annotations
 
+import pytest
+
 from algorithm.conformance import conformance
+from algorithm.fgd import PLUGIN as FGD
+from algorithm.hived import PLUGIN as HIVED
+from algorithm.packing import PLUGIN as PACKING
 from tests.support.conformance.slots import PLUGIN as SLOTS
 
 
-@conformance(SLOTS, {"slots": 2}, lives=10)
+@conformance(PACKING, lives=5)
+def test_packing() -> None: ...
+
+
+@conformance(HIVED, lives=4)
+def test_hived() -> None: ...
+
+
+@conformance(FGD, lives=5)
+def test_fgd() -> None: ...
+
+
+@conformance(SLOTS, {"slots": 2}, lives=8)
 def test_slots() -> None: ...
+
+
+@pytest.mark.slow
+@conformance(PACKING, {"strategy": "spread"}, lives=100)
+class TestPackingAtLength: ...
+
+
+@pytest.mark.slow
+@conformance(HIVED, lives=100)
+class TestHivedAtLength: ...
+
+
+@pytest.mark.slow
+@conformance(FGD, {"policy": "bestfit"}, lives=100)
+class TestFgdAtLength: ...
+
+
+@pytest.mark.slow
+@conformance(SLOTS, lives=100)
+class TestSlotsAtLength: ...
