@@ -1,4 +1,4 @@
-"""A record that raises while it is read changes nothing in an algorithm of ours, and is counted once when it comes again."""
+"""A record that raises while it is read changes nothing in an algorithm of ours, and counts when it comes again."""
 
 from __future__ import annotations
 
