@@ -19,6 +19,7 @@ from extender.operate.help import App
 from extender.operate.new_algorithm_command import add_new_algorithm_command
 from extender.operate.output import remark, say
 from extender.operate.plan_commands import add_plan_commands
+from extender.operate.record_commands import add_record_commands
 from extender.operate.refusal import refuse
 from extender.operate.replay_commands import add_replay_command
 from extender.operate.simulate_commands import add_simulate_command
@@ -432,6 +433,7 @@ def cluster(
 add_commands(app)
 add_plan_commands(app)
 add_snapshot_command(app)
+add_record_commands(app)
 add_replay_command(app)
 add_conformance_commands(app)
 add_simulate_command(app)

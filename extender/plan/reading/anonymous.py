@@ -14,7 +14,7 @@ and of types of cells, and the values true, false and small numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -76,18 +76,29 @@ Rename = Callable[[str], str]
 def anonymous(world: World) -> World:
     """Return the world with numbers in place of names."""
     found: set[str] = set()
+    collecting(found).world(world)
+    return numbering(found)[0].world(world)
+
+
+def collecting(found: set[str]) -> Renaming:
+    """Return what changes nothing, and adds the names that it meets to `found`."""
 
     def collect(text: str) -> str:
         found.add(text)
         return text
 
-    _Renaming(collect, lambda text: text in found).world(world)
-    width = max(6, len(str(len(found))))
-    numbers = {text: f"x{number:0{width}}" for number, text in enumerate(sorted(found))}
-    return _Renaming(numbers.__getitem__, numbers.__contains__).world(world)
+    return Renaming(collect, found.__contains__)
 
 
-class _Renaming:
+def numbering(found: Iterable[str]) -> tuple[Renaming, Mapping[str, str]]:
+    """Return what puts a number in place of each of these names, in their order; and the numbers by name."""
+    names = sorted(found)
+    width = max(6, len(str(len(names))))
+    numbers = {text: f"x{number:0{width}}" for number, text in enumerate(names)}
+    return Renaming(numbers.__getitem__, numbers.__contains__), numbers
+
+
+class Renaming:
     """Puts other names into records. `knows`: whether a text has been met as a name so far."""
 
     def __init__(self, rename: Rename, knows: Callable[[str], bool]) -> None:
@@ -108,25 +119,27 @@ class _Renaming:
             scheduler=self._scheduler(world.scheduler),
         )
 
-    def _name(self, text: str) -> str:
+    def name(self, text: str) -> str:
+        """The other name; the same if it names nothing of anybody."""
         return text if text in _KEPT or _NUMBER.fullmatch(text) else self._rename(text)
 
     def _names(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(self._name, texts))
+        return tuple(map(self.name, texts))
 
     # -- records --------------------------------------------------------------------------------------------------
 
     def _sched_node(self, node: SchedNode) -> SchedNode:
-        return msgspec.structs.replace(node, node=self._node(node.node), raw=b"")
+        return msgspec.structs.replace(node, node=self.node(node.node), raw=b"")
 
-    def _node(self, node: Node) -> Node:
+    def node(self, node: Node) -> Node:
+        """The record with other names."""
         return msgspec.structs.replace(
             node,
-            name=self._name(node.name),
-            uid=self._name(node.uid),
+            name=self.name(node.name),
+            uid=self.name(node.uid),
             labels=self._labels(node.labels),
             annotations=self._annotations(node.annotations),
-            taints=tuple(msgspec.structs.replace(each, value=self._name(each.value)) for each in node.taints),
+            taints=tuple(msgspec.structs.replace(each, value=self.name(each.value)) for each in node.taints),
         )
 
     def _plan_pod(self, pod: PlanPod) -> PlanPod:
@@ -137,31 +150,32 @@ class _Renaming:
             above=tuple(map(self._target, pod.above)),
             group=self._target(pod.group) if pod.group else None,
             after=tuple(map(self._dependency, pod.after)),
-            behind=self._name(pod.behind),
+            behind=self.name(pod.behind),
             origin="",
         )
 
     def _sched_pod(self, pod: SchedPod) -> SchedPod:
         return msgspec.structs.replace(
             pod,
-            pod=self._pod(pod.pod),
+            pod=self.pod(pod.pod),
             raw=b"",
             node_selector=self._labels(pod.node_selector),
             affinity=None if pod.affinity is None else tuple(map(self._term, pod.affinity)),
-            tolerations=tuple(msgspec.structs.replace(each, value=self._name(each.value)) for each in pod.tolerations),
+            tolerations=tuple(msgspec.structs.replace(each, value=self.name(each.value)) for each in pod.tolerations),
             host_ports=tuple(map(self._port, pod.host_ports)),
         )
 
-    def _pod(self, pod: Pod) -> Pod:
+    def pod(self, pod: Pod) -> Pod:
+        """The record with other names."""
         return msgspec.structs.replace(
             pod,
-            namespace=self._name(pod.namespace),
-            name=self._name(pod.name),
-            uid=self._name(pod.uid),
+            namespace=self.name(pod.namespace),
+            name=self.name(pod.name),
+            uid=self.name(pod.uid),
             labels=self._labels(pod.labels),
-            node_name=self._name(pod.node_name),
-            nominated_node_name=self._name(pod.nominated_node_name),
-            group=self._name(pod.group),
+            node_name=self.name(pod.node_name),
+            nominated_node_name=self.name(pod.nominated_node_name),
+            group=self.name(pod.group),
             annotations=self._annotations(pod.annotations),
         )
 
@@ -181,22 +195,22 @@ class _Renaming:
     def _budget(self, budget: Budget) -> Budget:
         return msgspec.structs.replace(
             budget,
-            namespace=self._name(budget.namespace),
-            name=self._name(budget.name),
-            uid=self._name(budget.uid),
+            namespace=self.name(budget.namespace),
+            name=self.name(budget.name),
+            uid=self.name(budget.uid),
             selector=tuple(map(self._requirement, budget.selector)),
-            disrupted=frozenset(map(self._name, budget.disrupted)),
+            disrupted=frozenset(map(self.name, budget.disrupted)),
         )
 
     def _target(self, target: Target) -> Target:
-        name = "/".join(self._name(part) for part in target.name.split("/"))
-        return Target(target.kind, self._name(target.namespace), name)
+        name = "/".join(self.name(part) for part in target.name.split("/"))
+        return Target(target.kind, self.name(target.namespace), name)
 
     def _dependency(self, dependency: Dependency) -> Dependency:
         return msgspec.structs.replace(dependency, target=self._target(dependency.target))
 
     def _labels(self, pairs: Pairs) -> Pairs:
-        return tuple((key, self._name(value)) for key, value in pairs)
+        return tuple((key, self.name(value)) for key, value in pairs)
 
     def _annotations(self, pairs: Pairs) -> Pairs:
         return tuple((key, self._annotation(key, value)) for key, value in pairs)
@@ -214,41 +228,42 @@ class _Renaming:
             return text
         value = _value(text) if _STRUCTURE.search(text) else None
         if isinstance(value, dict | list):
-            return _text(self._values(value, is_path=key in _PATHS), like=text)
-        return self._name(text)
+            return _text(self.values(value, is_path=key in _PATHS), like=text)
+        return self.name(text)
 
-    def _values(self, value: Any, *, key: str = "", is_path: bool = False) -> Any:
+    def values(self, value: Any, *, key: str = "", is_path: bool = False) -> Any:
+        """A configuration, or another value as JSON has it, with other names."""
         if isinstance(value, dict):
             return {
                 self._key(each, key): self._field(each, inside, key, is_path=is_path) for each, inside in value.items()
             }
         if isinstance(value, list):
-            return [self._values(each, key=key, is_path=is_path) for each in value]
+            return [self.values(each, key=key, is_path=is_path) for each in value]
         if not isinstance(value, str):
             return value
         if key in _NAMING:
             return self._parts(value, everything=True)
         if is_path and "/" in value and not key:
             kind, _, name = value.partition("/")
-            return f"{kind}/{self._name(name)}"
+            return f"{kind}/{self.name(name)}"
         return self._parts(value, everything=False)
 
     def _field(self, field: str, inside: Any, above: str, *, is_path: bool) -> Any:
         if field == "annotations" and isinstance(inside, dict):
             return {key: self._annotation(key, text) for key, text in inside.items() if isinstance(text, str)}
         if above in _VALUES and isinstance(inside, str):
-            return self._name(inside)
+            return self.name(inside)
         if field in _VALUES and isinstance(inside, list):
-            return [self._name(each) if isinstance(each, str) else each for each in inside]
-        return self._values(inside, key=field, is_path=is_path)
+            return [self.name(each) if isinstance(each, str) else each for each in inside]
+        return self.values(inside, key=field, is_path=is_path)
 
     def _key(self, field: str, above: str) -> str:
-        return self._name(field) if above in _KEYS or self._is_name(field) else field
+        return self.name(field) if above in _KEYS or self._is_name(field) else field
 
     def _parts(self, text: str, *, everything: bool) -> str:
         """A text that may be a path of names. `everything`: each part names something."""
         parts = text.split("/")
-        return "/".join(self._name(part) if everything or self._is_name(part) else part for part in parts)
+        return "/".join(self.name(part) if everything or self._is_name(part) else part for part in parts)
 
     def _is_name(self, text: str) -> bool:
         """Whether a text is certainly a name: it has been met as one, and is no ordinary word of a configuration."""
@@ -258,11 +273,11 @@ class _Renaming:
         found = msgspec.json.decode(obj.json)
         kind = found.pop("kind", obj.kind)
         api_version = found.pop("apiVersion", obj.api_version)
-        renamed = {"apiVersion": api_version, "kind": kind, **self._values(found)}
+        renamed = {"apiVersion": api_version, "kind": kind, **self.values(found)}
         return msgspec.structs.replace(
             obj,
-            namespace=self._name(obj.namespace),
-            name=self._name(obj.name),
+            namespace=self.name(obj.namespace),
+            name=self.name(obj.name),
             json=msgspec.json.encode(renamed),
             origin="",
         )
@@ -279,7 +294,7 @@ class _Renaming:
         if isinstance(algorithm, dict):
             inside = {key: value for key, value in algorithm.items() if key in ("name", "settings")}
             if "settings" in inside:
-                inside["settings"] = self._values(inside["settings"])
+                inside["settings"] = self.values(inside["settings"])
             kept["algorithm"] = inside
         return yaml.safe_dump(kept, sort_keys=False)
 

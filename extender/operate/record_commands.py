@@ -1,0 +1,188 @@
+"""`waggle record`: looks at recordings, cuts a part out, counts, and takes the names out.
+
+Exit status: 0 done; 1 the log cannot be used, or (anonymize) something is not as it should be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from extender.operate.help import App
+from extender.operate.output import remark, say
+from extender.operate.plan_options import StrictCommand, fail
+from extender.operate.replay_commands import LogArgument
+
+if TYPE_CHECKING:
+    from algorithm.model import PodKey
+    from extender.recording.log import Log, Recording
+
+
+class Output(StrEnum):
+    """How things are shown."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+RunOption = Annotated[
+    int | None, typer.Option("--run", metavar="N", min=1, help="The Nth run of the server in it. Default: the latest.")
+]
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="MOMENT", help="2026-11-24T13:05:00Z, +10m after the first event, or an event's number."
+    ),
+]
+ToOption = Annotated[str | None, typer.Option("--to", metavar="MOMENT", help="The same; events at it are included.")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="text, or json for programs.")]
+OutArgument = Annotated[Path, typer.Argument(metavar="OUT", help="A new file.")]
+
+
+def add_record_commands(app: typer.Typer) -> None:
+    """Make these commands of `app`."""
+    commands = App(help="Look at what `waggle serve --record FOLDER` has recorded (docs/record.md).")
+    for command in (show, cut, stats, anonymize):
+        commands.command(command.__name__, cls=StrictCommand)(command)
+    app.add_typer(commands, name="record")
+
+
+def show(
+    log: LogArgument,
+    pod: Annotated[str | None, typer.Option(metavar="NS/NAME", help="Only what concerns this pod.")] = None,
+    begin: FromOption = None,
+    end: ToOption = None,
+    decisions: Annotated[bool, typer.Option("--decisions", help="Only events with a decision.")] = False,
+    run: RunOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show events one by one: when, what was heard, what was decided, what was done.
+
+        waggle record show /var/lib/waggle/record --pod default/train-0
+        waggle record show LOG --from +10m --to +12m --decisions
+        waggle record show LOG -o json | jq 'select(.event == "FilterRequested")'
+
+    Exit status: 0 shown; 1 the log cannot be used.
+    """
+    from extender.operate.record_range import range_of, span_of
+    from extender.operate.record_show import show as lines_of
+
+    key = _pod(pod)
+    with _failing():
+        recording = _run(log, run)
+        span = span_of(recording)
+        wanted = range_of(begin, end, span)
+        for line in lines_of(recording, wanted, span, pod=key, decisions=decisions, as_json=output is Output.JSON):
+            say(line)
+        for each in recording.remarks:
+            remark(each)
+
+
+def cut(
+    log: LogArgument, out: OutArgument, begin: FromOption = None, end: ToOption = None, run: RunOption = None
+) -> None:
+    """Write a part of a recording into one file that replays by itself, for example for a bug report.
+
+    What came before is replayed, and the engine's state at the beginning is written as a checkpoint, so a replay of the
+    part decides exactly as a replay of the whole.
+
+        waggle record cut LOG part.gz --from 2026-11-24T13:05:00Z --to 2026-11-24T13:10:00Z
+        waggle replay part.gz
+
+    Exit status: 0 written; 1 the log cannot be used, and nothing is written.
+    """
+    from extender.operate.record_range import range_of, span_of
+    from extender.recording.cutting import cut as cut_out
+
+    with _failing():
+        _check_new(out)
+        recording = _run(log, run)
+        wanted = range_of(begin, end, span_of(recording))
+        made = cut_out(recording, wanted.is_before, wanted.is_after, out)
+    behind = f", after a checkpoint of event #{made.checkpoint}" if made.checkpoint else ""
+    say(f"{out}: events #{made.first} to #{made.last}{behind}; {made.bytes:,} bytes")
+
+
+def stats(log: LogArgument, output: OutputOption = Output.TEXT) -> None:
+    """Count events by kind, with the bytes that they take, pods, nodes and decisions, for each run of the server.
+
+    Exit status: 0 shown; 1 the log cannot be used.
+    """
+    from extender.operate.record_stats import as_json, as_text, stats_of
+
+    with _failing():
+        found = stats_of(_open(log))
+    if output is Output.JSON:
+        typer.echo(json.dumps(as_json(found), indent=2))
+    else:
+        say("\n\n".join(map(as_text, found)))
+
+
+def anonymize(log: LogArgument, out: OutArgument, run: RunOption = None) -> None:
+    """Write a recording with numbers in place of names, to give it to others.
+
+    The numbers follow the order of the names, so most algorithms decide the same; says where one does not.
+
+        waggle record anonymize LOG for-others.gz
+        waggle replay for-others.gz
+
+    Exit status: 0 written, and the decisions are the same; 1 otherwise.
+    """
+    from extender.operate.record_anonymous import anonymize as without_names
+    from extender.operate.record_anonymous import as_text
+
+    with _failing():
+        _check_new(out)
+        made = without_names(_run(log, run), out)
+    say(as_text(made, out))
+    if made.different or made.left:
+        raise typer.Exit(1)
+
+
+def _open(path: Path) -> Log:
+    from extender.recording.log import open_log
+
+    return open_log(path)
+
+
+def _run(path: Path, number: int | None) -> Recording:
+    from extender.operate.record_range import run_of
+
+    return run_of(_open(path), number)
+
+
+def _check_new(out: Path) -> None:
+    """Raise OSError for a file that is there: a recording is not easily made again."""
+    if out.exists() or out.is_symlink():
+        raise FileExistsError(17, "is there already; expected the name of a new file", str(out))
+
+
+def _pod(text: str | None) -> PodKey | None:
+    from algorithm.model import PodKey
+
+    if text is None:
+        return None
+    namespace, slash, name = text.rpartition("/")
+    if not name or "/" in namespace or (slash and not namespace):
+        raise typer.BadParameter(f"expected NAMESPACE/NAME, or NAME in default, got {text!r}", param_hint="--pod")
+    return PodKey(namespace or "default", name)
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    from algorithm.registry import AlgorithmError
+    from extender.recording.records import RecordingError
+    from extender.replay.moments import MomentError
+
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (AlgorithmError, MomentError, RecordingError, OSError) as error:
+        raise fail(error) from error

@@ -1,0 +1,151 @@
+"""`waggle record stats`: what a recording has in it, and what takes the room."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from extender.operate.look_text import table
+from extender.recording.encoding import instructions_of
+from extender.recording.files import files_in
+from extender.recording.log import Log, Recording
+from extender.recording.records import Gap, Step
+from extender.replay.moments import Span, clock_text, duration_text
+from extender.scheduling.commands import Evict
+from extender.scheduling.events import BindAnswer, FilterAnswer, PreemptAnswer
+
+#: Pods and nodes that are counted one by one.
+_MOST = 5_000_000
+
+
+class RunStats(msgspec.Struct):
+    """One run of a server. Bytes of `kinds` are those of lines before compression."""
+
+    algorithm: str
+    release: str
+    format: int
+    segments: int
+    bytes: int
+    checkpoints: list[dict[str, int]]
+    begins: str = ""
+    ends: str = ""
+    seconds: float = 0.0
+    first: int = 0
+    last: int = 0
+    pods: int = 0
+    nodes: int = 0
+    kinds: dict[str, dict[str, int]] = {}
+    decisions: dict[str, int] = {}
+    lost: int = 0
+    remarks: list[str] = []
+
+
+def stats_of(log: Log) -> list[RunStats]:
+    """Return one for each run. Raises RecordingError or OSError."""
+    checkpoints = {each.path: each.path.stat().st_size for each in files_in(log.path)} if log.path.is_dir() else {}
+    return [_of_run(recording, checkpoints) for recording in log.recordings]
+
+
+def _of_run(recording: Recording, sizes: dict[Path, int]) -> RunStats:
+    header = recording.header
+    made = [
+        {"event": start.number, "bytes": sizes.get(Path(start.head.path), 0)}
+        for start in recording.starts
+        if start.head is not None
+    ]
+    found = RunStats(
+        header.algorithm,
+        header.release,
+        header.waggle,
+        len(recording.segments),
+        sum(each.path.stat().st_size for each in recording.segments),
+        made,
+    )
+    _count(recording, found)
+    found.remarks = list(recording.remarks)
+    if header.masked:
+        found.remarks.append(f"masked: {', '.join(header.masked)}")
+    return found
+
+
+def _count(recording: Recording, found: RunStats) -> None:
+    events: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    decisions: Counter[str] = Counter()
+    pods: set[str] = set()
+    nodes: set[str] = set()
+    span: Span | None = None
+    for item in recording.steps():
+        if isinstance(item, Gap):
+            found.lost += item.last - item.first + 1
+            continue
+        if span is None:
+            span = Span(item.at, recording.header.epoch)
+            found.begins, found.first = clock_text(item.at, span), item.number
+        kind = type(item.event).__name__
+        events[kind] += 1
+        sizes[kind] += item.size
+        found.last, found.seconds, found.ends = item.number, round(item.at - span.first, 3), clock_text(item.at, span)
+        decisions.update(_decisions(item))
+        _note(pods, getattr(getattr(item.event, "pod", None), "uid", ""))
+        _note(nodes, getattr(getattr(item.event, "node", None), "name", ""))
+    found.pods, found.nodes = len(pods), len(nodes)
+    found.kinds = {kind: {"events": events[kind], "bytes": sizes[kind]} for kind, _ in sizes.most_common()}
+    found.decisions = dict(decisions.most_common())
+
+
+def _note(known: set[str], name: str) -> None:
+    if name and len(known) < _MOST:
+        known.add(name)
+
+
+def _decisions(step: Step) -> list[str]:
+    """What was decided, in the words of the table."""
+    words = []
+    for item in instructions_of(step.said.text) if step.said is not None else ():
+        match item:
+            case FilterAnswer(pass_through=True):
+                words.append("filter: not managed")
+            case FilterAnswer(node=str()):
+                words.append("filter: placed")
+            case FilterAnswer():
+                words.append(f"filter: refused, {item.reason.code if item.reason else 'by node'}")
+            case PreemptAnswer():
+                words.append("preempt: victims named" if item.candidates else "preempt: nobody")
+            case BindAnswer():
+                words.append(f"bind: refused, {item.error.code}" if item.error else "bind: done")
+            case Evict(dry_run=False):
+                words.append("evicted")
+    return words
+
+
+def as_text(run: RunStats) -> str:
+    """Return a run as people read it."""
+    lines = [
+        f"{run.algorithm}, recorded in format {run.format}" + (f" by release {run.release}" if run.release else ""),
+        f"{run.last - run.first + 1 if run.first else 0:,} events (#{run.first} to #{run.last}) in "
+        f"{duration_text(run.seconds)}, from {run.begins} to {run.ends}",
+        f"{run.pods:,} pods, {run.nodes:,} nodes seen",
+        f"{run.bytes:,} bytes in {run.segments} segments",
+    ]
+    for each in run.checkpoints:
+        lines.append(f"{each['bytes']:,} bytes of a checkpoint after event #{each['event']}")
+    if run.lost:
+        lines.append(f"{run.lost:,} events are missing")
+    whole = sum(each["bytes"] for each in run.kinds.values()) or 1
+    rows = [
+        (kind, f"{each['events']:,}", f"{each['bytes']:,}", f"{100 * each['bytes'] / whole:.1f} %")
+        for kind, each in run.kinds.items()
+    ]
+    lines += ["", table([("EVENT", "NUMBER", "BYTES", "SHARE"), *rows])]
+    if run.decisions:
+        decided = [(what, f"{count:,}") for what, count in run.decisions.items()]
+        lines += ["", table([("DECISION", "NUMBER"), *decided])]
+    return "\n".join([*lines, *run.remarks])
+
+
+def as_json(runs: list[RunStats]) -> Any:
+    return msgspec.to_builtins(runs)

@@ -1,0 +1,247 @@
+"""`waggle record show | cut | stats | anonymize`: what they print, what they write, and what they refuse."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from extender.cli import app
+from extender.recording.cutting import cut
+from extender.recording.encoding import encode_instructions
+from extender.recording.log import open_log
+from extender.recording.records import RecordingError
+from extender.recording.replaying import Replay
+from extender.scheduling.events import NodeSeen, Synced
+from tests.support.engine.lives import Life, lives
+from tests.support.engine.scripted_log import ScriptedLog, gpu_node, gpu_pod, two_nodes
+
+
+def record(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["record", *map(str, arguments)])
+
+
+def said(result: Result) -> str:
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return two_nodes().write(tmp_path / "log")
+
+
+@cache
+def a_life(algorithm: str) -> Life:
+    return max(lives(algorithm, 3), key=lambda life: len(life.heard))
+
+
+# -- show -------------------------------------------------------------------------------------------------------------
+
+
+def test_show_has_events_decisions_and_effects(log: Path) -> None:
+    result = record("show", log)
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    assert lines[0] == "+0s  #1  node n1 seen: ready"
+    assert "+1m0s  #5  filter default/a, 2 nodes offered" in lines
+    assert "    -> placed on n1" in lines
+    assert "       writes the binding of default/a to n1" in lines
+    assert "+1m0.010s  #7  report: binding of default/a: done" in lines
+    assert "    -> refused: NodeLacksResource: node never has enough nvidia.com/gpu" in lines
+
+
+def numbers(result: Result) -> list[int]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line)["number"] for line in result.stdout.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (["--from", "14"], [14, 15, 16]),
+        (["--to", "#3"], [1, 2, 3]),
+        (["--from", "+2m", "--to", "+2m"], [9, 10, 11]),
+        (["--from", "15", "--to", "end"], [15, 16]),
+        (["--pod", "default/c"], [14, 15]),
+        (["--pod", "b"], [9, 10, 11, 12, 13, 16]),
+        (["--pod", "default/nobody"], []),
+        (["--decisions"], [5, 10, 15]),
+        (["--decisions", "--pod", "c"], [15]),
+    ],
+)
+def test_show_of_a_part(log: Path, options: list[str], shown: list[int]) -> None:
+    assert numbers(record("show", log, "-o", "json", *options)) == shown
+
+
+def test_json_has_names_of_nodes_in_full(log: Path) -> None:
+    lines = [json.loads(line) for line in record("show", log, "-o", "json").stdout.splitlines()]
+    asked = [line["data"]["nodes"] for line in lines if line["event"] == "FilterRequested"]
+    assert asked == [["n1", "n2"]] * 3
+    assert lines[4]["out"][0][0] == "FilterAnswer"
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--from", "yesterday"], "--from 'yesterday': expected a time like 2026-11-24T13:05:00Z"),
+        (["--to", "2026-11-24T13:05:00"], "expected a time with its zone"),
+        (["--to", "2026-11-24T13:05:00Z"], "this log does not know the time of day; write it like +10m"),
+        (["--from", "+3m", "--to", "+2m"], "--from +3m is after --to +2m"),
+        (["--from", "0"], "the first event has number 1"),
+        (["--pod", "a/b/c"], "expected NAMESPACE/NAME"),
+        (["--pod", "/c"], "expected NAMESPACE/NAME"),
+        (["--run", "2"], "has 1 runs of a server; there is no run 2"),
+        (["--run", "0"], "--run"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_was_expected(log: Path, options: list[str], why: str) -> None:
+    result = record("show", log, *options)
+    assert result.exit_code == 1
+    assert why in said(result)
+
+
+def test_times_of_day_are_shown_and_understood(tmp_path: Path) -> None:
+    text = two_nodes().write(tmp_path / "log").read_bytes().replace(b'"epoch":null', b'"epoch":1763989400.0', 1)
+    (tmp_path / "log").write_bytes(text)
+    result = record("show", tmp_path / "log", "--from", "2025-11-24T13:07:00Z", "--to", "2025-11-24T14:07:30+01:00")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("2025-11-24T13:07:00.000Z  #9  pod default/b seen: Pending")
+    assert "#13" in result.stdout
+    assert "#14" not in result.stdout
+
+
+def test_a_run_is_chosen_by_its_number(tmp_path: Path, log: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    text = log.read_bytes()
+    (folder / "000001.waggle-log.gz").write_bytes(gzip.compress(text))
+    one_event = b"".join(text.splitlines(keepends=True)[:2]).replace(b'"scripted"', b'"another"')
+    (folder / "000002.waggle-log.gz").write_bytes(gzip.compress(one_event))
+    assert numbers(record("show", folder, "-o", "json")) == [1]
+    assert len(numbers(record("show", folder, "-o", "json", "--run", "1"))) == 16
+
+
+# -- cut --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["packing", "hived"])
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@given(begin=st.integers(1, 100), more=st.integers(0, 60))
+def test_a_cut_anywhere_decides_as_the_whole(tmp_path_factory: Any, algorithm: str, begin: int, more: int) -> None:
+    folder, life = tmp_path_factory.mktemp("cut"), a_life(algorithm)
+    begin = min(begin, len(life.heard))
+    end = min(begin + more, len(life.heard))
+    (folder / "log").write_bytes(life.log)
+    made = cut(
+        open_log(folder / "log").recordings[0],
+        lambda step: step.number < begin,
+        lambda step: step.number > end,
+        folder / "part.gz",
+    )
+    assert made.first <= begin
+    assert made.last == end
+    (part,) = open_log(folder / "part.gz").recordings
+    played = list(Replay(part))
+    assert [each.step.number for each in played] == list(range(made.first, end + 1))
+    assert [encode_instructions(each.instructions) for each in played] == life.said[made.first - 1 : end]
+    assert not [each for each in played if each.divergence]
+    assert (part.ended, part.remarks) == (end, [])
+
+
+def test_cut_says_what_it_wrote_and_its_file_is_private(log: Path, tmp_path: Path) -> None:
+    part = tmp_path / "part.gz"
+    result = record("cut", log, part, "--from", "10", "--to", "+3m")
+    assert result.exit_code == 0
+    assert f"{part}: events #10 to #15, after a checkpoint of event #9;" in result.output
+    assert part.stat().st_mode & 0o777 == 0o600
+    again = tmp_path / "again.gz"
+    assert "events #12 to #13, after" in record("cut", part, again, "--from", "12", "--to", "13").output
+    assert CliRunner().invoke(app, ["replay", str(again)]).exit_code == 0
+
+
+def test_cut_refuses_what_it_cannot_do_and_writes_nothing(log: Path, tmp_path: Path) -> None:
+    part = tmp_path / "part.gz"
+    assert "there is no event between these moments" in said(record("cut", log, part, "--from", "+1h", "--to", "+2h"))
+    assert not part.exists()
+    part.write_text("something else")
+    result = record("cut", log, part)
+    assert (result.exit_code, part.read_text()) == (1, "something else")
+    assert "is there already" in said(result)
+
+
+def test_a_cut_behind_a_divergence_is_refused(log: Path, tmp_path: Path) -> None:
+    log.write_bytes(log.read_bytes().replace(b'"node":"n1","reason"', b'"node":"n2","reason"', 1))
+    with pytest.raises(RecordingError, match="this program decides otherwise at event 5, before the cut"):
+        cut(open_log(log).recordings[0], lambda step: step.number < 10, lambda _: False, tmp_path / "part")
+    assert not (tmp_path / "part").exists()
+
+
+# -- stats ------------------------------------------------------------------------------------------------------------
+
+
+def test_stats_count_events_bytes_pods_nodes_and_decisions(log: Path) -> None:
+    result = record("stats", log, "-o", "json")
+    (run,) = json.loads(result.stdout)
+    assert (run["algorithm"], run["first"], run["last"], run["seconds"]) == ("packing", 1, 16, 300.0)
+    assert (run["pods"], run["nodes"], run["lost"], run["segments"]) == (3, 2, 0, 1)
+    assert run["kinds"]["FilterRequested"]["events"] == 3
+    lines = log.read_bytes().splitlines(keepends=True)[1:]
+    assert sum(each["bytes"] for each in run["kinds"].values()) == sum(map(len, lines))
+    assert run["decisions"] == {"filter: placed": 2, "bind: done": 2, "filter: refused, NodeLacksResource": 1}
+    text = record("stats", log).output
+    assert "16 events (#1 to #16) in 5m0s" in text
+    assert "filter: refused, NodeLacksResource  1" in text
+
+
+# -- anonymize --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["packing", "hived"])
+def test_a_log_without_names_decides_the_same(algorithm: str, tmp_path: Path) -> None:
+    log, out = tmp_path / "log", tmp_path / "anonymous.gz"
+    log.write_bytes(a_life(algorithm).log)
+    result = record("anonymize", log, out)
+    assert result.exit_code == 0, result.output
+    assert "decisions are the same, names apart" in result.output
+    assert CliRunner().invoke(app, ["replay", str(out)]).exit_code == 0
+    text = gzip.decompress(out.read_bytes())
+    for pod in a_life(algorithm).engine.pod_infos():
+        assert pod.uid.encode() not in text
+        assert f'"{pod.key.name}"'.encode() not in text
+
+
+def test_names_of_machines_and_teams_are_gone(tmp_path: Path) -> None:
+    log = ScriptedLog()
+    log.at(1.0, Synced())
+    log.at(1.0, NodeSeen(gpu_node("secret-host")))
+    pod = gpu_pod("secret-job", namespace="secret-team", labels=(("app", "secret-project"),))
+    log.see(2.0, pod)
+    log.place(2.0, pod, "secret-host")
+    result = record("anonymize", log.write(tmp_path / "log"), tmp_path / "out.gz")
+    assert result.exit_code == 0, result.output
+    assert b"secret" not in gzip.decompress((tmp_path / "out.gz").read_bytes())
+
+
+def test_a_recording_without_its_first_event_is_not_anonymized(log: Path, tmp_path: Path) -> None:
+    part = tmp_path / "part.gz"
+    record("cut", log, part, "--from", "10")
+    result = record("anonymize", part, tmp_path / "out.gz")
+    assert result.exit_code == 1
+    assert "a checkpoint cannot be anonymized" in said(result)
+    assert not (tmp_path / "out.gz").exists()
+
+
+def test_an_algorithm_that_reads_names_is_told(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it had decided by the text of a name: the recorded node is another one than that of the replay."""
+    log.write_bytes(log.read_bytes().replace(b'"node":"n1","reason"', b'"node":"n2","reason"', 1))
+    result = record("anonymize", log, tmp_path / "out.gz")
+    assert result.exit_code == 1
+    assert "1 of 16 events are answered otherwise without the names" in said(result)
+    assert "event 5: filter x" in said(result)
