@@ -99,9 +99,7 @@ def step_through(path: Path, moment: str, *, anyway: bool = False) -> None:
     with refusing():
         wanted = parse(moment) if moment else None
         log = warned(open_log(path, anyway=anyway, wall=wanted.wall if wanted else None))
-        stepper = Stepper(log)
-        if wanted is not None:
-            stepper.go_to(freeze(log, wanted).number)
+        stepper = Stepper(log, freeze(log, wanted).number if wanted is not None else 0)
         session = Session(stepper, say)
         if sys.stdin.isatty():
             say(f"{log.name}, algorithm {log.header.algorithm}.\n{HELP}")

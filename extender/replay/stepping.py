@@ -1,19 +1,21 @@
 """A recording one event at a time, forth and back.
 
     forth   the next event, the next decision, the next event that concerns one pod
-    back    to the decision before: an engine cannot forget, so a fresh one replays the log up to there
+    back    to the decision before: an engine cannot forget, so another one replays the log up to there, from its
+            start or from a checkpoint
 
 A *decision* is an answer to filter or preempt about a managed pod, an eviction, a refused bind, or other settings.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import math
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from algorithm.model import PodKey
+from extender.recording.checkpoint import Start
 from extender.recording.records import Step
 from extender.replay.frozen import Stage
 from extender.replay.logs import Log
@@ -44,18 +46,27 @@ class Seen(NamedTuple):
 
 
 class Stepper:
-    """Where we are in a log. `stage` has the engine as it is there; at the beginning no event was handled."""
+    """Where we are in a log: right after event `number`. `stage` has the engine as it is there.
 
-    def __init__(self, log: Log) -> None:
+    It begins at `at`, the number of an event; 0: before the first one. Raises RecordingError.
+    """
+
+    def __init__(self, log: Log, at: int = 0) -> None:
         self._log = log
         self._span = Span(log.first().at, log.epoch)
-        #: The numbers of the decisions so far.
+        #: The numbers of all decisions between `_known` and where we have been.
         self._decisions: list[int] = []
-        self._begin()
+        self._known = self._start_before(at)
+        self._begin(self._known)
+        self._pass_to(at)
 
-    def _begin(self) -> None:
-        self.stage = Stage(self._log, self._span)
-        self._steps: Iterator[Step] = self._log.steps()
+    def _start_before(self, number: int) -> Start:
+        begin = self._log.begin
+        return begin if number <= begin.number else self._log.start_before(math.inf, number)
+
+    def _begin(self, start: Start) -> None:
+        self.stage = Stage(self._log, self._span, start)
+        self._steps: Iterator[Step] = self._log.steps(start)
 
     @property
     def number(self) -> int:
@@ -71,8 +82,8 @@ class Stepper:
         event = event_text(step.event, stage.machine)
         instructions = stage.handle(step)
         number, decided = self.number, decisions(instructions)
-        if decided and (not self._decisions or self._decisions[-1] < number):
-            self._decisions.append(number)
+        if decided and not self._is_known(number):
+            insort(self._decisions, number)
         effects = [cut(text) for each in instructions if (text := effect_text(each))]
         when = clock_text(step.at, self._span)
         return Seen(number, when, cut(event), decided, effects, _named(step.event))
@@ -87,16 +98,23 @@ class Stepper:
 
     def back(self) -> Seen | None:
         """Go back to the decision before this event; None: to the beginning, since there is none."""
-        earlier = bisect_left(self._decisions, self.number)
+        here = self.number
+        while (earlier := bisect_left(self._decisions, here)) == 0 and self._known.number > self._log.begin.number:
+            until = self._known.number
+            self._known = self._start_before(until - 1)
+            self._begin(self._known)
+            self._pass_to(until)
         target = self._decisions[earlier - 1] if earlier else 0
-        self._steps.close()  # type: ignore[attr-defined]
-        self._begin()
-        for step in islice(self._steps, max(0, target - 1)):
-            self.stage.handle(step)
+        self._begin(self._start_before(target - 1))
+        self._pass_to(target - 1)
         return self.next() if target else None
 
-    def go_to(self, number: int) -> None:
-        """Handle events up to this one, without texts."""
+    def _is_known(self, number: int) -> bool:
+        at = bisect_left(self._decisions, number)
+        return at < len(self._decisions) and self._decisions[at] == number
+
+    def _pass_to(self, number: int) -> None:
+        """Handle events up to this one."""
         while self.number < number and self.next() is not None:
             pass
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import CPU, PODS, Node, Pod
 from algorithm.registry import create
 from extender.core.outcomes import Outcome, OutcomeKind
+from extender.recording.checkpoint import CheckpointHead, encode_checkpoint
 from extender.recording.encoding import LineWriter, header_of
+from extender.recording.files import CHECKPOINT, LOG, name_of
+from extender.recording.records import FORMAT
 from extender.scheduling.commands import BindFinished, WriteBinding
 from extender.scheduling.events import (
     BindRequested,
@@ -68,6 +75,28 @@ class ScriptedLog:
         lines += [writer.event(number, now, event, out) for number, (event, now, out) in enumerate(self.steps, start=1)]
         path.write_bytes(b"".join(lines))
         return path
+
+    def write_folder(self, folder: Path, every: int) -> Path:
+        """As `serve --record` leaves it: a segment for so many events each, with a checkpoint at its beginning."""
+        folder.mkdir()
+        header = header_of(self.algorithm, self.settings, self.policy, recording="scripted")
+        engine = SchedulerStateMachine(create(self.algorithm, self.settings), self.policy)
+        for segment, first in enumerate(range(0, len(self.steps), every), start=1):
+            at = self.steps[first - 1][1] if first else 0.0
+            if first:
+                head = CheckpointHead(FORMAT, "scripted", first, at, self.algorithm)
+                _zip(folder / name_of(segment, CHECKPOINT), encode_checkpoint(engine, head))
+            writer = LineWriter()
+            lines = [writer.header(replace(header, segment=segment, first=first + 1))]
+            for number, (event, now, out) in enumerate(self.steps[first : first + every], start=first + 1):
+                lines.append(writer.event(number, now, event, out))
+                engine.handle(event, now)
+            _zip(folder / name_of(segment, LOG), lines)
+        return folder
+
+
+def _zip(path: Path, lines: Iterable[bytes]) -> None:
+    path.write_bytes(gzip.compress(b"".join(lines)))
 
 
 def gpu_node(name: str, gpus: int = 4) -> Node:

@@ -45,8 +45,8 @@ def test_the_next_event_of_a_pod(stepper: Stepper):
     assert stepper.next_of(PodKey("default", "a")) is None
 
 
-def test_a_report_concerns_the_pod_although_it_does_not_name_it(stepper: Stepper):
-    stepper.go_to(6)
+def test_a_report_concerns_the_pod_although_it_does_not_name_it(log: Log):
+    stepper = Stepper(log, 6)
     assert stepper.next_of(PodKey("default", "a")).number == 7  # type: ignore[union-attr]
 
 
