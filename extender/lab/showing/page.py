@@ -65,7 +65,7 @@ _DEFINITIONS = (
     (
         "Allocated, used",
         "GPU time that pods took, and of it that of runs that were not lost, of the GPU time of all nodes "
-        "while they were there.",
+        "while they were there, until the last job of this run ended: a run that ends earlier has fewer hours to fill.",
     ),
     (
         "Fragmented",
