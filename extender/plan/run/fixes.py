@@ -2,7 +2,8 @@
 
     kube-scheduler's filters refuse nodes for what the pod or the node declares (taints, selectors, cordons, ports)
         --> a node that would take it if it were uncordoned; else the fewest pods whose end would make room on a node
-            that it accepts; else what its selector or its tolerations lack
+            that it accepts; else what its selector or its tolerations lack. Of a gang the same for all its members
+            (`gang_fixes.py`)
     otherwise --> the algorithm explains it (`SchedulerAlgorithm.explain`): its last sentence is the nearest remedy
     it waits for others --> what would have to exist, or the dependency to give up
 
@@ -15,8 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from algorithm.model import PODS
-from algorithm.packing.gangs import membership_or_none
-from algorithm.quantity import format_quantity
+from algorithm.packing.gangs import Membership, membership_or_none
 from algorithm.reasons import Code, Reason
 from extender.embedded.kubescheduler.cluster import NodeInfo
 from extender.embedded.kubescheduler.filters import (
@@ -28,6 +28,7 @@ from extender.embedded.kubescheduler.filters import (
 )
 from extender.embedded.kubescheduler.model import SchedPod
 from extender.plan.records import PlanPod
+from extender.plan.run.gang_fixes import gang_fix, listed, shown, would_take
 from extender.plan.run.state import PlanState
 
 #: Different questions that are answered, sentences of one explanation, and its characters.
@@ -37,8 +38,6 @@ MOST_QUESTIONS, MOST_SENTENCES, LONGEST = 40, 60, 500
 _MOST_LOOKS, _LEAST_QUESTIONS = 40_000, 5
 #: Nodes on which the end of pods is tried, and those that are looked at.
 _TRIED, _LOOKED_AT = 100, 2000
-#: Names in one sentence.
-_NAMED = 5
 _STATIC = frozenset({"NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts"})
 
 
@@ -48,7 +47,6 @@ class Fixes:
     def __init__(self, state: PlanState) -> None:
         self._state = state
         self._answers: dict[Hashable, str] = {}
-        self._ignored = state.configuration.scheduler.ignored_resources
 
     def of(self, key: str, pod: PlanPod, why: Reason) -> str:
         """Return the fix for a pod that waits for this reason; "" if none is known, or the bounds are reached."""
@@ -72,25 +70,40 @@ class Fixes:
             return ""
         if not self._state.cluster.nodes:
             return "It would fit if there were a node."
-        return self._by_filters(pod.pod) or self._explained(pod.pod)
+        if why.code is Code.GANG_INCOMPLETE:
+            return self._explained(pod.pod)
+        told = self._by_filters(pod.pod)
+        return self._explained(pod.pod) if told is None else told
 
     # -- by kube-scheduler's own filters --------------------------------------------------------------------------
 
-    def _by_filters(self, pod: SchedPod) -> str:
+    def _by_filters(self, pod: SchedPod) -> str | None:
+        """What would help against kube-scheduler's own filters; None if the algorithm knows better."""
         attempt = self._state.scheduling.last[pod.uid]
         if attempt.diagnosis is None:
-            return ""
+            return None
         plugins = {refusal.plugin for refusal in attempt.diagnosis.refusals.values()}
-        if plugins.isdisjoint(_STATIC) and not attempt.diagnosis.absent:
-            return "" if self._is_managed(pod) else self._by_ending(pod, self._nodes())
         nodes = self._nodes()
-        accepted = [info for info in nodes if static_refusal(pod, info) is None]
-        cordoned = [info for info in nodes if self._would_take(pod, info)]
-        if cordoned and not self._has_gang(pod):
-            return f"It would fit if node {cordoned[0].name} were uncordoned."
+        if plugins.isdisjoint(_STATIC) and not attempt.diagnosis.absent:
+            return None if self._is_managed(pod) else self._by_ending(pod, nodes)
+        if self._has_gang(pod):
+            needed = self._seats_needed(pod)
+            return None if needed is None else gang_fix(pod, needed, nodes)
+        cordoned = [info for info in nodes if would_take(pod, info)]
         if cordoned:
-            return f"Its gang could use node {cordoned[0].name}, too, if that were uncordoned."
+            return f"It would fit if node {cordoned[0].name} were uncordoned."
+        accepted = [info for info in nodes if static_refusal(pod, info) is None]
         return self._by_ending(pod, accepted) or self._by_declaring(pod, nodes)
+
+    def _seats_needed(self, pod: SchedPod) -> int | None:
+        """How many more members of its gang need a place at once; None if some of them do not exist yet, or if its
+        algorithm divides the cluster otherwise than by amounts."""
+        gang = membership_or_none(self._state.scheduling.record(pod))
+        if gang is None:
+            return None
+        members = [each for each in self._state.cluster.pods.values() if _is_member(each, gang)]
+        needed = gang.minimum - sum(bool(each.pod.pod.node_name) for each in members)
+        return None if len(members) < gang.minimum else max(1, needed)
 
     def _nodes(self) -> list[NodeInfo]:
         return list(self._state.scheduling.core.cluster.nodes())[:_LOOKED_AT]
@@ -101,13 +114,6 @@ class Fixes:
     def _has_gang(self, pod: SchedPod) -> bool:
         gang = self._state.configuration.algorithm.gang(self._state.scheduling.record(pod))
         return gang is not None and gang.all_or_nothing
-
-    def _would_take(self, pod: SchedPod, info: NodeInfo) -> bool:
-        """Whether the node is cordoned, and would take the pod if it were not."""
-        node = info.node
-        if node is None or not node.node.unschedulable or has_untolerated_taint(pod, node):
-            return False
-        return matches_node(pod, info) and resources_refusal(pod, info, self._ignored) is None
 
     def _by_ending(self, pod: SchedPod, nodes: Iterable[NodeInfo]) -> str:
         """The fewest pods on one node whose end would make room."""
@@ -122,10 +128,7 @@ class Fixes:
             return ""
         number, node, ended = best
         which = "this pod" if number == 1 else f"these {number} pods"
-        return f"{self._subject(pod)} would fit if {which} on {node} ended: {_listed([str(p.key) for p in ended])}."
-
-    def _subject(self, pod: SchedPod) -> str:
-        return "One pod of its gang" if self._has_gang(pod) else "It"
+        return f"It would fit if {which} on {node} ended: {listed([str(p.key) for p in ended])}."
 
     def _ended(self, pod: SchedPod, info: NodeInfo) -> list[SchedPod]:
         """The pods that would have to end; the least important ones first, and none that need not."""
@@ -146,11 +149,11 @@ class Fixes:
         return needed
 
     def _refuses(self, pod: SchedPod, info: NodeInfo) -> bool:
-        return in_tree_refusal(pod, info, ignored_resources=self._ignored) is not None
+        return in_tree_refusal(pod, info) is not None
 
     def _by_declaring(self, pod: SchedPod, nodes: Sequence[NodeInfo]) -> str:
         """What the pod does not tolerate, or selects, on a node that has room for it."""
-        roomy = [info for info in nodes if info.node is not None and not resources_refusal(pod, info, self._ignored)]
+        roomy = [info for info in nodes if info.node is not None and not resources_refusal(pod, info)]
         for info in roomy:
             if info.node is not None and matches_node(pod, info) and has_untolerated_taint(pod, info.node):
                 taints = ", ".join(_taint(each.key, each.value, each.effect) for each in info.node.node.taints)
@@ -203,21 +206,17 @@ def _largest(pod: SchedPod, nodes: Sequence[NodeInfo]) -> str:
     for name, amount in pod.pod.requests:
         most = max((info.allocatable.get(name, 0) for info in nodes), default=0)
         if name != PODS and amount > most:
-            return f"It would need a node with {_shown(name, amount)}; the largest has {_shown(name, most)}."
+            return f"It would need a node with {shown(name, amount)}; the largest has {shown(name, most)}."
     return ""
-
-
-def _shown(name: str, amount: int) -> str:
-    return f"{amount / 1000:g} {name}" if name == "cpu" else f"{format_quantity(amount)} {name}"
 
 
 def _taint(key: str, value: str, effect: str) -> str:
     return f"{key}={value}:{effect}" if value else f"{key}:{effect}"
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _is_member(pod: PlanPod, gang: Membership) -> bool:
+    other = membership_or_none(pod.pod.pod)
+    return other is not None and other.gang == gang.gang and not pod.pod.pod.finished
 
 
 def _missing(why: Reason) -> str:

@@ -62,7 +62,30 @@ def test_an_incomplete_gang_says_how_many_pods_it_lacks() -> None:
 
 def test_a_gang_says_that_a_cordoned_node_would_help() -> None:
     plan = plan_of([a_node("n0"), a_node("n1", spec=CORDONED)], [], gang("g", 2, cpu="3"))
-    assert {each.fix for each in plan.rows} == {"Its gang could use node n1, too, if that were uncordoned."}
+    assert {each.fix for each in plan.rows} == {"It would fit if node n1 were uncordoned."}
+
+
+def test_a_gang_that_no_uncordoned_node_would_help_alone_says_who_would_have_to_end() -> None:
+    nodes = [a_node("n0"), a_node("n1"), a_node("n2", cpu="1", spec=CORDONED)]
+    pods = [running("a", "n0", cpu="3"), running("b", "n1", cpu="1"), running("c", "n1", cpu="1")]
+    plan = plan_of(nodes, pods, gang("g", 2, cpu="3"))
+    assert {each.fix for each in plan.rows} == {"It would fit if these 2 pods ended: default/a on n0, default/b on n1."}
+
+
+def test_a_gang_without_enough_nodes_that_accept_it_says_how_many_it_lacks() -> None:
+    nodes = [a_node("n0", cpu="2"), a_node("n1", spec=TAINTED)]
+    plan = plan_of(nodes, [], gang("g", 3, cpu="2"))
+    assert {each.fix for each in plan.rows} == {
+        "It would fit with 2 more nodes with room for 2 cpu each that its selector and tolerations accept."
+    }
+
+
+def test_members_that_run_count_for_their_gang() -> None:
+    declared = {"waggle.dev/gang": "g", "waggle.dev/gang-min": "2"}
+    pods = [running("old", "n0", cpu="3", metadata={"annotations": declared})]
+    nodes = [a_node("n0"), a_node("n1", cpu="4", spec=CORDONED), a_node("n2", spec=TAINTED)]
+    plan = plan_of(nodes, pods, [new("late", cpu="3", metadata={"annotations": declared})])
+    assert row(plan, "late").fix == "It would fit if node n1 were uncordoned."
 
 
 def test_a_gang_says_who_would_have_to_end() -> None:
