@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -15,8 +14,8 @@ from algorithm.conformance.results import Result
 from algorithm.interface import Phase
 from algorithm.model import Node, Pod, Taint
 
-#: The method of ReplayedLife for each kind of call that is not its name in snake case.
-_WIDTH = 110
+#: Longer calls have a line for each argument.
+_WIDTH = 100
 
 
 def as_test(result: Result, plugin: str, settings: dict[str, object] | None, world: str = "") -> str:
@@ -63,7 +62,12 @@ def _line(call: Call) -> str:
             given = [change, field, after]
         case _:
             given = [getattr(call, each) for each in call.__struct_fields__]
-    return f"{name}({', '.join(map(literal, given))})"
+    texts = list(map(literal, given))
+    line = f"{name}({', '.join(texts)})"
+    if len(line) <= _WIDTH or not texts:
+        return line
+    inner = "".join(f"        {text},\n" for text in texts)
+    return f"{name}(\n{inner}    )"
 
 
 def literal(value: Any) -> str:
@@ -85,8 +89,3 @@ def literal(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(literal, value))}]"
     return repr(value)
-
-
-def story(calls: Sequence[Call]) -> str:
-    """The calls in plain lines, for a report."""
-    return "\n".join(f"  {number:3}. {_line(call)}" for number, call in enumerate(calls, start=1))

@@ -34,8 +34,9 @@ def as_text(report: Report, *, verbose: bool = False) -> str:
             lines += ["", f"--- {result.check}: save this as a test", "", test_of(report, result)]
     bad = [result.check for result in report.results if result.status in BAD]
     passed = sum(result.status in ("passed", "warned") for result in report.results)
-    said = f"{passed} of {len(report.results)} checks passed"
-    lines += ["", f"{said}; {', '.join(bad)} did not" if bad else f"{said}; it conforms"]
+    skipped = len(report.results) - passed - len(bad)
+    said = f"{passed} checks passed" + (f", {skipped} do not apply or are opted out" if skipped else "")
+    lines += ["", f"{said}, {len(bad)} failed: {', '.join(bad)}" if bad else f"{said}: it conforms"]
     return "\n".join(lines)
 
 

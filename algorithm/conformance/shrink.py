@@ -48,11 +48,15 @@ def _fewer_calls(calls: list[Call], tries: _Tries) -> list[Call]:
 
 
 def _simpler(calls: list[Call], tries: _Tries) -> list[Call]:
-    for at in range(len(calls)):
-        for simpler in _simpler_calls(calls[at]):
-            candidate = [*calls[:at], simpler, *calls[at + 1 :]]
-            if tries.fails(candidate):
-                calls = candidate
+    """Make single calls simpler, each until nothing more can be left out of it."""
+    at = 0
+    while at < len(calls):
+        candidates = ([*calls[:at], simpler, *calls[at + 1 :]] for simpler in _simpler_calls(calls[at]))
+        found = next(filter(tries.fails, candidates), None)
+        if found is None:
+            at += 1
+        else:
+            calls = found
     return calls
 
 

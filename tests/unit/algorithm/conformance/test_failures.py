@@ -116,7 +116,7 @@ def test_the_log_can_be_replayed(tmp_path: Path) -> None:
 def test_reports_name_what_failed(report: Report) -> None:
     text, plain, junit = as_text(report), json.loads(as_json(report)), ET.fromstring(as_junit(report))
     assert "FAIL only-offered-nodes\n" in text
-    assert text.endswith("1 of 2 checks passed; only-offered-nodes did not")
+    assert text.endswith("1 checks passed, 1 failed: only-offered-nodes")
     assert (plain["conforms"], [each["status"] for each in plain["results"]]) == (False, ["failed", "passed"])
     assert "life_of(" in plain["results"][0]["test"]
     assert (junit.get("tests"), junit.get("failures")) == ("2", "1")

@@ -1,0 +1,41 @@
+"""docs/conformance.md says what the catalogue says, and its examples work."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from algorithm.conformance.catalogue import ABILITIES, CHECKS
+from algorithm.conformance.report import listed
+from algorithm.registry import API_VERSION
+from tests.support.conformance.slots import Settings
+
+PAGE = (Path(__file__).parents[4] / "docs" / "conformance.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| (?:`(\w+)`)? ?\|$", re.MULTILINE)
+
+
+def test_the_page_has_every_check_with_its_promise() -> None:
+    assert ROW.findall(PAGE) == [(check.name, check.promise, check.ability) for check in CHECKS]
+    assert f"contract version {API_VERSION};" in PAGE
+
+
+def test_the_list_has_every_check_with_its_promise() -> None:
+    text = listed()
+    for check in CHECKS:
+        assert re.search(rf"^  {check.name} +{re.escape(check.promise)}", text, re.MULTILINE)
+
+
+def test_abilities_are_optional_methods() -> None:
+    assert {check.ability for check in CHECKS} - {""} <= set(ABILITIES)
+
+
+def test_the_world_on_the_page_draws_pods() -> None:
+    (text,) = (
+        block for block in re.findall(r"^```py\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE) if "def world" in block
+    )
+    names: dict[str, object] = {"Settings": Settings}
+    exec(compile(text, "docs/conformance.md", "exec"), names)
+    worlds = names["WORLDS"]
+    made = worlds.make(Settings())  # type: ignore[attr-defined]
+    made.nodes("n0").validate()
+    made.pods(1).validate()
