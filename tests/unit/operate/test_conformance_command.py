@@ -13,7 +13,7 @@ from algorithm.conformance.catalogue import CHECKS
 from extender.cli import app
 
 SLOTS, FAULTY = "tests.support.conformance.slots:PLUGIN", "tests.support.conformance.faulty:IGNORES_THE_OFFER"
-QUICK = ("--lives", "3", "--only", "only-offered-nodes")
+QUICK = ("--lives", "8", "--only", "only-offered-nodes")
 
 
 def run(*arguments: str) -> Result:
