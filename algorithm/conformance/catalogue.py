@@ -28,7 +28,11 @@ CHECKS = (
     Check(
         "answers-well-formed", DECISIONS, "`schedule` returns a Bind, Preempt or Wait whose fields have their types."
     ),
-    Check("only-offered-nodes", DECISIONS, "A Bind's node, a plan's nodes and its victims' nodes were offered."),
+    Check(
+        "only-offered-nodes",
+        DECISIONS,
+        "All nodes of an answer were offered: of a Bind, a plan, its victims. A Bind's node exists.",
+    ),
     Check(
         "victims-run-with-lower-priority",
         DECISIONS,
@@ -65,7 +69,7 @@ CHECKS = (
     Check(
         "reasons-do-not-move",
         DECISIONS,
-        "The text of a reason has no address, time, free amount or counter in it.",
+        "The text of a reason has no address, time, free amount or counter. `Wait.nodes` is not changed afterwards.",
     ),
     Check("incomplete-gangs-have-names", DECISIONS, "A pod that waits with GANG_INCOMPLETE has a gang with a name."),
     Check("set-time-decides-nothing", DECISIONS, "`set_time` changes no answer.", "set_time"),

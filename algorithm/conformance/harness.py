@@ -97,9 +97,11 @@ class AlgorithmHarness(Generic[AlgorithmT]):
             self.check()
 
     def found_bound(self, pod: Pod) -> Pod:
-        """A pod is found that has a node already. It was never asked about."""
+        """A pod is found that has a node already: it was never asked about, or somebody else has bound it."""
         self.allocated[pod.uid] = pod
+        self.waiting.pop(pod.uid, None)
         self.algorithm.add_allocated_pod(pod)
+        self.preempting.pop(pod.uid, None)
         self.check()
         return pod
 

@@ -244,7 +244,7 @@ class Life:
             case Submit(pods=pods):
                 return not any(pod.uid in self.seen for pod in pods)
             case FoundBound(pod=pod):
-                return bool(pod.node_name) and pod.uid not in self.seen
+                return bool(pod.node_name) and (pod.uid not in self.seen or pod.uid in self.waiting)
             case Ask(uid=uid, nodes=nodes):
                 return uid in self.waiting and bool(nodes)
             case Allocate(uid=uid):

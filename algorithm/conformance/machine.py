@@ -125,12 +125,14 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             return names[pick % len(names)] if names else None
 
         def offer(self, pick: int) -> tuple[str, ...]:
-            """Every node, or all but some; now and then one that the algorithm was never told of."""
+            """Every node, or all but some; now and then one that was never there, or one that has just gone."""
             names = sorted(self.life.nodes)
             if pick % 4 == 0:
                 names = [name for at, name in enumerate(names) if not pick >> 4 & 1 << at] or names
             if pick % 8 == 1:
                 names.append(_UNKNOWN_NODE)
+            if pick % 8 in (2, 3):
+                names += [name for name in world.node_names if name not in self.life.nodes][:1]
             return tuple(names[pick % len(names) :] + names[: pick % len(names)]) if names else ()
 
         @initialize(data=st.data(), nodes=st.integers(1, len(world.node_names)))
@@ -189,6 +191,12 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
                 other = {"scheduler_name": "other-scheduler", "annotations": (), "group": ""} if stranger else {}
                 bound = msgspec.structs.replace(pod, node_name=name, phase="Running", **other)
                 self.do(self.faulty(FoundBound(bound), OF_PODS, fault))
+
+        @precondition(lambda self: self.life.waiting and len(self.life.allocated) < _MOST_ALLOCATED)
+        @rule(pick=_picks, name=st.sampled_from([*world.node_names, _UNKNOWN_NODE]))
+        def waiting_pod_is_bound_by_somebody_else(self, pick: int, name: str) -> None:
+            pod = self.life.waiting[self.pick(self.life.waiting, pick)]
+            self.do(FoundBound(msgspec.structs.replace(pod, node_name=name, phase="Running")))
 
         @precondition(lambda self: self.life.waiting)
         @rule(pick=_picks)

@@ -3,25 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from algorithm.conformance.calls import Ask, Call
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.observation import told
-from algorithm.interface import Bind, GangInfo, MemberPlan, Phase, PodRefused, Preempt, Victim, Wait
+from algorithm.interface import Bind, GangInfo, MemberPlan, Phase, PodRefused, Preempt, SuggestedNodes, Victim, Wait
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason
 
+if TYPE_CHECKING:
+    from algorithm.conformance.life import Life
+
+
+#: Waiting pods about which the judges of answers ask by themselves.
+_MOST_ASKED = 3
+
 
 class _OfAnswers(Judge):
-    """A judge of the answers to questions."""
+    """A judge of the answers to questions: those of the life, and some that it asks by itself."""
+
+    every = 3
 
     def after(self, call: Call, answer: Any) -> None:
         if isinstance(call, Ask):
             self.judge(call, self.life.waiting[call.uid], answer)
+        if self.life.thorough or len(self.life.calls) % self.every == 0:
+            for ask, pod, found in _asked_now(self.life):
+                self.judge(ask, pod, found)
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
         raise NotImplementedError
+
+
+#: What was asked last in a life, by the number of its calls: all judges of a life judge the same answers.
+_last_asked: WeakKeyDictionary[Life, tuple[int, list[tuple[Ask, Pod, Any]]]] = WeakKeyDictionary()
+
+
+def _asked_now(life: Life) -> list[tuple[Ask, Pod, Any]]:
+    """Ask about some waiting pods, the most important first: with all nodes in each phase, and with each half."""
+    number, known = _last_asked.get(life, (0, []))
+    if number == len(life.calls):
+        return known
+    nodes = tuple(sorted(life.nodes))
+    halves = [half for half in (nodes[0::2], nodes[1::2]) if half and half != nodes]
+    asks = [(nodes, phase) for phase in Phase if nodes]
+    asks += [(half, phase) for half in halves for phase in (Phase.PREEMPTING, Phase.EVICTING)]
+    pods = sorted(life.waiting.values(), key=lambda pod: (-pod.priority, pod.uid))[:_MOST_ASKED]
+    found = [(Ask(pod.uid, *ask), pod, _answer(life, pod, *ask)) for pod in pods for ask in asks]
+    _last_asked[life] = len(life.calls), found
+    return found
+
+
+def _answer(life: Life, pod: Pod, offer: tuple[str, ...], phase: Phase) -> Any:
+    try:
+        return life.algorithm.schedule(pod, SuggestedNodes(offer), phase)
+    except Exception as error:
+        return error
 
 
 class WellFormed(_OfAnswers):
@@ -113,6 +152,7 @@ class OnlyOffered(_OfAnswers):
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
         if isinstance(answer, Bind):
             promise(answer.node in call.nodes, f"{pod.key} goes to node {answer.node}, which was not offered")
+            promise(answer.node in self.life.nodes, f"{pod.key} goes to node {answer.node}, which does not exist")
         elif isinstance(answer, Preempt):
             for plan in plans_of(answer):
                 offered = plan.node in ("", *call.nodes)

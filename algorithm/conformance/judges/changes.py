@@ -168,9 +168,10 @@ class InstancesIndependent(Judge):
         if difference(before, observe(self.life)):
             return
         other = self.life.algorithm.twin()
-        for pod in list(self.life.allocated.values()):
-            other.delete_allocated_pod(pod)
         changed = difference(before, observe(self.life))
+        for pod in [] if changed else list(self.life.allocated.values()):
+            other.delete_allocated_pod(pod)
+        changed = changed or difference(before, observe(self.life))
         promise(not changed, f"another instance was told of changes, and this one noticed. {changed}")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -124,8 +126,12 @@ class ReasonsDoNotMove(Judge):
     def __init__(self, life: Any) -> None:
         super().__init__(life)
         self._texts: dict[tuple[str, Phase, str], str] = {}
+        #: The last refusals, with what their `nodes` said when they were returned.
+        self._returned: deque[tuple[Wait, dict[str, Reason]]] = deque(maxlen=4)
 
     def after(self, call: Call, answer: Any) -> None:
+        for wait, before in self._returned:
+            promise(dict(wait.nodes) == before, f"Wait.nodes has changed after it was returned: {told(wait)}")
         if isinstance(call, Replace):
             self._texts = {key: text for key, text in self._texts.items() if key[0] != call.pod.uid}
         if isinstance(call, Ask):
@@ -137,6 +143,8 @@ class ReasonsDoNotMove(Judge):
 
     def _judge(self, uid: str, phase: Phase, nodes: tuple[str, ...], answer: Any) -> None:
         pod = self.life.waiting[uid]
+        if isinstance(answer, Wait) and isinstance(answer.nodes, Mapping):
+            self._returned.append((answer, dict(answer.nodes)))
         for about, why in _reasons(answer):
             found = _ADDRESS.search(why.text) or _TIME.search(why.text)
             promise(found is None, f"the reason of {pod.key} has an address or a time in it: {why.text!r}")

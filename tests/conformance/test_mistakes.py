@@ -1,0 +1,84 @@
+"""The conformance kit finds mistakes that authors make, and blames no right plug-in.
+
+`make test` tries some of each family, each with the one check that has to name it; the slow tests try all of them with
+all checks, which is what an author runs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from algorithm.conformance import conformance
+from algorithm.conformance.catalogue import BY_NAME, CHECKS
+from algorithm.conformance.results import Report
+from algorithm.conformance.session import request_of, run
+from extender.operate.scaffold.slots import PLUGIN as SLOTS
+from tests.conformance.mistakes.everything import PLUGIN as EVERYTHING
+from tests.conformance.mistakes.registry import MISTAKES, Mistake
+
+FOLDER = Path(__file__).parent / "mistakes"
+for _file in sorted(FOLDER.glob("*.py")):
+    import_module(f"tests.conformance.mistakes.{_file.stem}")
+
+#: A second or two of CPU each: the names of those that `make test` tries.
+QUICK = (
+    "TakesAnyNode",
+    "CountsInSchedule",
+    "KnowsItsNodesOnly",
+    "ForkSharesADict",
+    "ExplainsWithoutEnd",
+    "EndsTheProcess",
+    "DefaultIsNotValid",
+)
+#: Seconds within which a mistake has to be found.
+LIMIT = 60.0
+#: Checks that no small mistake breaks but by way of another check.
+WITHOUT_MISTAKE = {"abilities-as-declared"}
+
+
+def tried(mistake: Mistake, only: tuple[str, ...] = ()) -> Report:
+    return run(
+        request_of(plugin=mistake.reference, settings=mistake.settings, only=only, lives=300, seconds=LIMIT, limit=2.0)
+    )
+
+
+def failures(report: Report) -> dict[str, str]:
+    assert not report.unusable, report.unusable
+    return {result.check: result.text for result in report.results if result.status == "failed"}
+
+
+def test_there_are_mistakes_of_every_check() -> None:
+    assert len(MISTAKES) >= 100
+    assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES)
+    assert {mistake.check for mistake in MISTAKES} == BY_NAME.keys() - WITHOUT_MISTAKE
+    assert {mistake.name for mistake in MISTAKES} >= set(QUICK)
+
+
+@pytest.mark.parametrize("mistake", [each for each in MISTAKES if each.name in QUICK], ids=lambda each: each.name)
+def test_a_mistake_is_named(mistake: Mistake) -> None:
+    assert mistake.check in failures(tried(mistake, (mistake.check,))), mistake.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda each: each.name)
+def test_each_mistake_is_named_in_time(mistake: Mistake) -> None:
+    """With all checks, as an author tries it; what ends the process, or hangs, hides the others."""
+    report = tried(mistake)
+    assert mistake.check in failures(report), (mistake.text, failures(report))
+
+
+@pytest.mark.slow
+@conformance(EVERYTHING, settings={"slots": 1}, lives=100)
+def test_the_right_twin_of_most_of_them() -> None: ...
+
+
+@pytest.mark.slow
+@conformance(SLOTS, settings={"slots": 1}, lives=100)
+def test_the_right_twin_of_the_others() -> None: ...
+
+
+def test_every_check_has_a_promise() -> None:
+    assert all(check.promise.endswith(".") for check in CHECKS)
