@@ -29,7 +29,7 @@ class _OfAnswers(Judge):
     def after(self, call: Call, answer: Any) -> None:
         if isinstance(call, Ask):
             self.judge(call, self.life.waiting[call.uid], answer)
-        if self.life.thorough or len(self.life.calls) % self.every == 0:
+        if self.life.look == "always" or len(self.life.calls) % self.every == 0:
             for ask, pod, found in _asked_now(self.life):
                 self.judge(ask, pod, found)
 
