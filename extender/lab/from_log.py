@@ -24,7 +24,7 @@ from algorithm.model import CPU as CORES
 from algorithm.model import MEMORY as BYTES
 from algorithm.model import Node, Pairs, Pod, pairs
 from extender.lab.recorded.jobs import BROKEN, Chain, Describer, RecordedJob, jobs_of, minimum_of
-from extender.lab.recorded.lives import How, Lives, NodeLife, PodLife
+from extender.lab.recorded.lives import How, Lives, NodeLife, PodLife, likeness
 from extender.lab.results import Ended, Fate, JobResult, Stay
 from extender.lab.translate import GPUS, MODEL_LABEL
 from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode, NodeChange, NodeFailure, Workload
@@ -41,8 +41,8 @@ _ENDED = {
 }
 #: What no recording has.
 _NEVER_RECORDED = (
-    "node selectors, affinities and tolerations of pods are not in a recording: taints of nodes are left out, and pods "
-    "may go to every node"
+    "node selectors, affinities and tolerations of pods are not in a recording: pods may go to every node, except "
+    "where kube-scheduler did not offer it although it had room"
 )
 
 
@@ -139,8 +139,19 @@ class FromLog:
             tenant=wish.tenant,
             gpu_models=wish.models,
             patience=_patience(chains, max(arrivals)),
+            excluded=self._excluded(chains),
             templates=tuple(self._template(chain.first) for chain in chains),
         )
+
+    def _excluded(self, chains: list[Chain]) -> tuple[str, ...]:
+        """The nodes that no pod of the job can go to."""
+        found: set[str] | None = None
+        for kind in {likeness(chain.first.record) for chain in chains}:
+            excluded = set(self.lives.offers.excluded(kind))
+            found = excluded if found is None else found & excluded
+        if found:
+            self._remarks["a job can not go to nodes that had room and were not offered"] += 1
+        return tuple(sorted(found or ()))
 
     def _seconds(self, recorded: RecordedJob) -> float | None:
         """How long the last run took; None: that is not known."""

@@ -75,7 +75,8 @@ class Translator:
         """Return the pods of a job, without UIDs: one record if all are alike but for their names."""
         if job.templates:
             keeps_place = job.begins_placed
-            return tuple(self._scheduled(_cleared(pod, keeps_place=keeps_place)) for pod in job.templates)
+            pods = (self._scheduled(_cleared(pod, keeps_place=keeps_place)) for pod in job.templates)
+            return tuple(_constrained(pod, (), job.excluded) for pod in pods)
         wish = self._wish(job, self._assumed)
         amounts = {name: amount for name, amount in job.requests.items() if name != GPU and amount}
         if wish.gpus:
@@ -88,7 +89,7 @@ class Translator:
             annotations=pairs(dict(wish.annotations)),
         )
         made = self._scheduled(pod)
-        return (replace(made, affinity=_of_models(job.gpu_models)) if wish.has_affinity else made,)
+        return (_constrained(made, job.gpu_models if wish.has_affinity else (), job.excluded),)
 
     def need(self, job: Job) -> Need:
         """Return what one pod of the job takes of a node: whole GPUs, where the algorithm knows no parts."""
@@ -104,7 +105,7 @@ class Translator:
             return None
         gang = job.pods if job.gang and job.pods > 1 else 0
         tenant = "" if self.traits.ignores_tenants else job.tenant
-        return tenant, job.priority, gang, job.gpu_models, tuple(sorted(job.requests.items()))
+        return tenant, job.priority, gang, job.gpu_models, job.excluded, tuple(sorted(job.requests.items()))
 
     def _scheduled(self, pod: Pod) -> SchedPod:
         names = tuple(name for name, _ in pod.requests)
@@ -153,8 +154,13 @@ def _cleared(pod: Pod, *, keeps_place: bool) -> Pod:
     )
 
 
-def _of_models(models: tuple[str, ...]) -> tuple[NodeSelectorTerm, ...]:
-    return (NodeSelectorTerm((Requirement(MODEL_LABEL, "In", models),)),)
+def _constrained(pod: SchedPod, models: tuple[str, ...], excluded: tuple[str, ...]) -> SchedPod:
+    """The pod with a node affinity for these models, if there are any, and without these nodes."""
+    if not models and not excluded:
+        return pod
+    labels = (Requirement(MODEL_LABEL, "In", models),) if models else ()
+    names = (Requirement("metadata.name", "NotIn", excluded),) if excluded else ()
+    return replace(pod, affinity=(NodeSelectorTerm(labels, names),))
 
 
 def _whole_gpus(job: Job, assumed: Counter[str]) -> int:

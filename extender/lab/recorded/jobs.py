@@ -19,7 +19,7 @@ from algorithm.model import CPU as CORES
 from algorithm.model import MEMORY as BYTES
 from algorithm.model import Pod
 from algorithm.packing.gangs import GANG, GANG_MIN
-from extender.lab.recorded.lives import How, PodLife
+from extender.lab.recorded.lives import How, PodLife, likeness
 from extender.lab.workload import CPU, GPU, MEMORY
 from extender.scheduling.reads import GANG_ANNOTATION
 
@@ -32,14 +32,6 @@ _LONGEST_NAME = 220
 BROKEN = (How.EVICTED, How.NODE_LOST, How.RESTARTED)
 #: Seconds before and after the loss of a pod within which the others of its gang are deleted because of that.
 _TOGETHER = (60.0, 600.0)
-#: Labels that differ between the pods of one controller.
-_ORDINALS = frozenset(
-    {
-        "apps.kubernetes.io/pod-index",
-        "batch.kubernetes.io/job-completion-index",
-        "statefulset.kubernetes.io/pod-name",
-    }
-)
 
 
 class Wish(NamedTuple):
@@ -139,7 +131,7 @@ class Chain:
             return None
         if last.record.key == life.record.key:
             return -1.0
-        return abs(life.arrival - last.end) if _likeness(last.record) == _likeness(life.record) else None
+        return abs(life.arrival - last.end) if likeness(last.record) == likeness(life.record) else None
 
 
 @dataclass(slots=True)
@@ -174,7 +166,7 @@ def jobs_of(lives: Iterable[PodLife], describer: Describer) -> list[RecordedJob]
                 job = gangs[wish.group] = RecordedJob(_unique(wish.group, names), wish, wish.group)
                 found.append(job)
         else:
-            candidates = alone.setdefault(_likeness(life.record), [])
+            candidates = alone.setdefault(likeness(life.record), [])
             job = _likeliest([(each, each.chains[0]) for each in candidates], life)
             if job is None:
                 job = RecordedJob(_unique(str(life.record.key), names), wish)
@@ -215,12 +207,6 @@ def _likeliest(candidates: Iterable[tuple[T, Chain]], life: PodLife) -> T | None
     """The candidate whose pod `life` continues most likely; None if it continues none."""
     rated = [(rate, each) for each, chain in candidates if (rate := chain.continuation(life)) is not None]
     return min(rated, key=lambda item: item[0])[1] if rated else None
-
-
-def _likeness(pod: Pod) -> object:
-    """Equal for pods of one controller."""
-    labels = tuple(pair for pair in pod.labels if pair[0] not in _ORDINALS)
-    return pod.namespace, pod.requests, pod.priority, labels, pod.group, pod.annotation(GANG_ANNOTATION)
 
 
 def _unique(name: str, names: dict[str, int]) -> str:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod
 from algorithm.reasons import Reason
 from extender.core.outcomes import OutcomeKind
+from extender.lab.recorded.offers import Offers
 from extender.scheduling.commands import BindFinished, EvictFinished
 from extender.scheduling.events import (
     DependenciesChanged,
@@ -32,10 +34,19 @@ from extender.scheduling.events import (
     Reconfigured,
 )
 from extender.scheduling.policy import Policy
+from extender.scheduling.reads import GANG_ANNOTATION
 
 #: Seconds after the loss of a node within which the end of a pod on it counts as caused by that; seconds, and its grace
 #: period, after a pod was chosen as a victim.
 NODE_LOST_WITHIN = EVICTED_WITHIN = 600.0
+#: Labels that differ between the pods of one controller.
+_ORDINALS = frozenset(
+    {
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/job-completion-index",
+        "statefulset.kubernetes.io/pod-name",
+    }
+)
 #: Seconds by which the end of a pod may be seen before that of its node, or before the report of its eviction.
 REPORTED_AFTER = 60.0
 
@@ -104,6 +115,7 @@ class Lives:
         self.pods: dict[str, PodLife] = {}
         self.others: dict[str, PodLife] = {}
         self.nodes: dict[str, NodeLife] = {}
+        self.offers = Offers()
         #: What a simulation does not have, by a sentence, with how often it happened.
         self.left_out: Counter[str] = Counter()
         self._synced = False
@@ -132,7 +144,7 @@ class Lives:
             case NodeGone():
                 self._node_gone(event.name)
             case FilterRequested():
-                self._asked(event.pod, instructions)
+                self._asked(event.pod, event.nodes, instructions)
             case EvictFinished(dry_run=False) if event.outcome.kind is OutcomeKind.DONE:
                 self._chosen(event.uid)
             case BindFinished() if event.outcome.kind in (OutcomeKind.REJECTED, OutcomeKind.LOST):
@@ -144,11 +156,13 @@ class Lives:
 
     # -- what the engine said -------------------------------------------------------------------------------------
 
-    def _asked(self, pod: Pod, instructions: Sequence[Instruction]) -> None:
+    def _asked(self, pod: Pod, nodes: SuggestedNodes, instructions: Sequence[Instruction]) -> None:
         """A pod may be known from kube-scheduler before the informer shows it."""
         life = self.pods.get(pod.uid)
         if life is None and self._policy.should_schedule(pod):
             life = self.pods[pod.uid] = PodLife(pod, self.now)
+        if life is not None:
+            self.offers.asked(likeness(life.record), pod, nodes, self.now)
         for each in instructions:
             if life is not None and isinstance(each, FilterAnswer) and each.node is None:
                 life.why = each.reason or next(iter(each.nodes.values()), None)
@@ -184,6 +198,8 @@ class Lives:
             life.is_gated, life.arrival, life.record = False, self.now, pod
         if pod.node_name and life.placed is None:
             life.placed, life.node = self.now, pod.node_name
+            self.offers.placed(pod, pod.node_name)
+            self.offers.ran(likeness(life.record), pod.node_name)
         if pod.terminating:
             life.terminating = min(life.terminating, self.now)
         if pod.finished:
@@ -199,6 +215,7 @@ class Lives:
         if life.end is not None:
             return
         life.end, life.how = self.now, how
+        self.offers.left(life.record.uid, self.now)
         was_chosen = self.now - life.chosen <= EVICTED_WITHIN + life.record.grace_period
         if how is How.DELETED and life.placed is not None and was_chosen:
             life.how = How.EVICTED
@@ -212,6 +229,7 @@ class Lives:
         elif life.is_there and _differs(life.latest, node):
             life.changes.append((self.now, node))
         life.latest = node
+        self.offers.node(node, self.now)
         if not life.is_there:
             life.there.append((self.now, None))
 
@@ -219,6 +237,7 @@ class Lives:
         life = self.nodes.get(name)
         if life is not None and life.is_there:
             life.there[-1] = (life.there[-1][0], self.now)
+            self.offers.node_gone(name)
 
     def settle(self) -> None:
         """Call it at the end: pods that went with their nodes are known only now, since they may go before them."""
@@ -230,6 +249,12 @@ class Lives:
         node = self.nodes.get(name)
         ends = [end for _, end in node.there if end is not None] if node is not None else []
         return any(-REPORTED_AFTER <= at - end <= NODE_LOST_WITHIN for end in ends)
+
+
+def likeness(pod: Pod) -> Hashable:
+    """Equal for pods of one controller."""
+    labels = tuple(pair for pair in pod.labels if pair[0] not in _ORDINALS)
+    return pod.namespace, pod.requests, pod.priority, labels, pod.group, pod.annotation(GANG_ANNOTATION)
 
 
 def _differs(known: Node, node: Node) -> bool:
