@@ -66,8 +66,8 @@ class Problems:
         """Return a sentence for what was left out."""
         if not self.count:
             return []
-        which = f"the first {NAMED}" if self.count > NAMED else "they were"
-        return [f"{self.count} broken lines were left out; {which}: {'; '.join(self.named)}."]
+        which = f"; the first {NAMED}" if self.count > NAMED else ""
+        return [f"Broken lines, left out: {self.count:,}{which}: {'; '.join(self.named)}."]
 
 
 def open_file(path: Path) -> BinaryIO:

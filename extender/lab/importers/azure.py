@@ -138,10 +138,12 @@ def _request(row: tuple[Any, ...], path: Path, types: Mapping[Any, _Shares], dra
     if priority not in (0, 1):
         raise TraceError(f"{path}, table vm, row {line}: priority: expected 0 or 1, got {priority!r:.50}")
     if kind not in types:
-        draft.count("requests are for types that cannot run on this model of machines, and are left out")
+        draft.count("Requests for types that cannot run on this model of machines, left out")
         return
     if start < 0:
-        draft.count("virtual machines ran before the trace; they come at its beginning, for the rest of their time")
+        draft.count(
+            "Virtual machines that ran before the trace; they come when it begins, for the rest of their time"
+        )
         if stop is not None and stop <= 0:
             return
         start = 0.0
@@ -152,7 +154,7 @@ def _request(row: tuple[Any, ...], path: Path, types: Mapping[Any, _Shares], dra
         requests=draft.requests(cores=core * _CORES, gib=memory * _GIB),
         seconds=None if stop is None else (stop - start) * _DAY,
         priority=1 - priority,
-        tenant=f"{tenant}",
+        tenant=draft.shared(f"{tenant}"),
     )
     draft.job(job, Where(f"{path}, table vm", line, "vmId"))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -68,7 +70,7 @@ def _look(path: Path) -> tuple[str, frozenset[str]]:
         with open_file(path) as file:
             first = file.read(_PEEK)
             line = first.partition(b"\n")[0] if b"\n" in first else first + file.readline(LONGEST_LINE)
-    except EOFError as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TraceError(f"{path}: expected a whole gzip file: {error}") from error
     if first.startswith(_SQLITE):
         return SQLITE, frozenset()
@@ -77,7 +79,10 @@ def _look(path: Path) -> tuple[str, frozenset[str]]:
         return JSON_LIST, frozenset()
     if text.startswith("{"):
         return JSON_OBJECT, frozenset()
-    return "", frozenset(cell.strip() for row in csv.reader([text[:_PEEK]]) for cell in row)
+    try:
+        return "", frozenset(cell.strip() for row in csv.reader([text[:_PEEK]]) for cell in row)
+    except csv.Error:
+        return "", frozenset()
 
 
 def _stem(path: Path) -> str:

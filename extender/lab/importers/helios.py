@@ -41,7 +41,7 @@ def _job(row: Row, draft: Draft) -> Job:
     pods = max(1, row.whole("node_num", MOST_PODS))
     gpus, cpus = row.whole("gpu_num", MOST_GPUS * pods), row.number_of("cpu_num", MOST_CORES * pods)
     if gpus % pods:
-        draft.count("jobs have GPUs that their nodes cannot share evenly; each pod has the next whole number")
+        draft.count("Jobs whose nodes cannot share the GPUs evenly; each pod has the next whole number")
     return Job(
         name=row.name("job_id"),
         arrival=row.date("submit_time"),
@@ -49,7 +49,7 @@ def _job(row: Row, draft: Draft) -> Job:
         seconds=row.number_of("duration", LATEST),
         pods=pods,
         gang=pods > 1,
-        tenant=row.text("vc"),
+        tenant=draft.shared(row.text("vc")),
     )
 
 

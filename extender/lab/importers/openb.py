@@ -48,7 +48,7 @@ def _pod(row: Row, file: str, draft: Draft, *, timed: bool) -> None:
     line = pod_line(row)
     arrival, seconds = _times(row) if timed else (float(row.number - 2), None)
     if timed and seconds is None:
-        draft.count("pods were never scheduled and have no run time; they are left out")
+        draft.count("Pods that were never scheduled and have no run time, left out")
         return
     job = Job(
         name=line.name,
@@ -57,7 +57,7 @@ def _pod(row: Row, file: str, draft: Draft, *, timed: bool) -> None:
             cores=line.cpu_milli / 1000, gib=line.memory_mib / _MIB_OF_A_GIB, gpu_milli=line.all_milli
         ),
         seconds=seconds,
-        gpu_models=tuple(dict.fromkeys(line.spec.split("|"))) if line.spec else (),
+        gpu_models=draft.shared(tuple(dict.fromkeys(line.spec.split("|"))) if line.spec else ()),
     )
     draft.job(job, Where(file, row.number, "name"))
 

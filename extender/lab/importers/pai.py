@@ -119,13 +119,13 @@ def _task(row: Row, file: str, tables: _Tables, draft: Draft) -> None:
     job, task = row.name("job_name"), row.name("task_name")
     start, end = row.number_or_none("start_time", LATEST), row.number_or_none("end_time", LATEST)
     known = tables.jobs.get(job, _JobLine("", None, ""))
-    if not start or not end:
-        draft.count("tasks have no start or no end and are left out")
+    if not start or not end or row.text("inst_num") in NOTHING:
+        draft.count("Tasks without a start, an end or a number of instances, left out")
         return
     if end < start:
         raise row.error("end_time", f"a time not before start_time ({start:g})")
     if known.submitted is not None and known.submitted > start:
-        draft.count("tasks started before their job was submitted; they come when they started")
+        draft.count("Tasks that started before their job was submitted; they come when they started")
     pods = row.whole("inst_num", MOST_PODS)
     if pods == 0:
         raise row.error("inst_num", "1 or more")
@@ -137,8 +137,8 @@ def _task(row: Row, file: str, tables: _Tables, draft: Draft) -> None:
         seconds=tables.longest.get((job, task), end - start),
         pods=pods,
         gang=pods > 1,
-        tenant=known.user,
-        gpu_models=(model,) if model else (),
+        tenant=draft.shared(known.user),
+        gpu_models=draft.shared((model,) if model else ()),
     )
     draft.job(made, Where(file, row.number, "task_name"))
 
@@ -150,7 +150,7 @@ def _requests(row: Row, draft: Draft) -> Mapping[str, int]:
     percent = row.number_or_none("plan_gpu", MOST_GPUS * _PERCENT) or 0
     milli = round(percent * 10)
     if milli > 1000 and milli % 1000:
-        draft.count("tasks plan more than one GPU and a part of one; each instance gets the next whole number")
+        draft.count("Tasks that plan more than one GPU and a part of one; each instance gets the next whole number")
         milli = -(-milli // 1000) * 1000
     return draft.requests(cores=cores, gib=memory, gpu_milli=milli)
 

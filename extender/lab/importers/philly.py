@@ -55,16 +55,16 @@ def _job(entry: Entry, draft: Draft, running: dict[str, float]) -> float:
     if not isinstance(attempts, list):
         raise entry.error("attempts", "a list")
     if not attempts:
-        draft.count("jobs have no attempt and are left out")
+        draft.count("Jobs without an attempt, left out")
         return arrival
     gpus = _gpus(entry, attempts[0])
     if gpus == 0:
-        draft.count("jobs have no GPU in their first attempt and are left out")
+        draft.count("Jobs without a GPU in their first attempt, left out")
         return arrival
     ran, latest, begun = _attempts(entry, attempts, draft)
     pods = ceil(gpus / _MACHINE)
     if gpus % pods:
-        draft.count("jobs have GPUs that their pods cannot share evenly; each pod has the next whole number")
+        draft.count("Jobs whose pods cannot share the GPUs evenly; each pod has the next whole number")
     job = Job(
         name=entry.text("jobid"),
         arrival=arrival,
@@ -72,11 +72,11 @@ def _job(entry: Entry, draft: Draft, running: dict[str, float]) -> float:
         seconds=ran,
         pods=pods,
         gang=pods > 1,
-        tenant=entry.text("vc"),
+        tenant=draft.shared(entry.text("vc")),
     )
     draft.job(job, Where(entry.file, entry.line, "jobid"))
     if begun is not None:
-        draft.count("jobs were still running at the end of the trace; they run until then")
+        draft.count("Jobs that still ran at the end of the trace; they run until then")
         running[job.name] = begun - ran
     return max(arrival, latest)
 
@@ -106,7 +106,7 @@ def _attempts(entry: Entry, attempts: list[Any], draft: Draft) -> tuple[float, f
         if start is not None and end is not None and end >= start:
             ran += end - start
         elif begun is None or number < len(attempts) - 1:
-            draft.count("attempts have no start, no end, or end before they start, and count for nothing")
+            draft.count("Attempts without a start or an end, or with the end before the start; they count for nothing")
         latest = max(latest, start or 0.0, end or 0.0)
     return ran, latest, begun
 

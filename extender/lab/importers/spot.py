@@ -54,8 +54,8 @@ def _job(row: Row, draft: Draft) -> Job:
         pods=workers,
         gang=workers > 1,
         priority=priority,
-        tenant=row.text("organization"),
-        gpu_models=(model,) if model else (),
+        tenant=draft.shared(row.text("organization")),
+        gpu_models=draft.shared((model,) if model else ()),
     )
 
 

@@ -75,4 +75,4 @@ def test_a_page_is_written_and_broken_lines_are_left_out_and_told(files: list[st
     text = page.read_text()
     assert text.startswith("<!DOCTYPE html>")
     assert "The same jobs on the same nodes under packing, fgd." in text
-    assert "1 broken lines were left out; they were: " in text
+    assert "Broken lines, left out: 1: " in text

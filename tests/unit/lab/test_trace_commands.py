@@ -47,7 +47,7 @@ def test_a_trace_of_others_is_shown_and_converted(tmp_path: Path) -> None:
     out = tmp_path / "w.json"
     done = trace("show", TRACES / "philly", "--out", out)
     assert "philly: 2 jobs, 3 pods" in done.stdout
-    assert "- 1 jobs have no attempt and are left out." in done.stdout
+    assert "- Jobs without an attempt, left out: 1." in done.stdout
     assert load(out) == load(TRACES / "philly")
     printed = trace("show", TRACES / "philly", "--out", "-")
     assert printed.stdout_bytes == out.read_bytes()
@@ -59,7 +59,7 @@ def test_a_broken_line_is_named_or_left_out(tmp_path: Path) -> None:
     refused = trace("show", path)
     assert refused.exit_code == 2
     assert "line 4: expected 9 columns, got 1" in refused.stderr
-    assert "1 broken lines were left out" in trace("show", path, "--skip-broken").stdout
+    assert "Broken lines, left out: 1: " in trace("show", path, "--skip-broken").stdout
 
 
 @pytest.mark.parametrize(

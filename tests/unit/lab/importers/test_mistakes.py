@@ -224,8 +224,8 @@ def test_broken_lines_are_left_out_counted_and_named(tmp_path: Path) -> None:
     path.write_text("\n".join(lines))
     found = load(path, skip_broken=True)
     assert len(found.jobs) == 75
-    (remark,) = (each for each in found.remarks if "broken lines" in each)
-    assert remark.startswith(f"25 broken lines were left out; the first {NAMED}: {path}, line 11: expected 9 columns")
+    (remark,) = (each for each in found.remarks if "Broken lines" in each)
+    assert remark.startswith(f"Broken lines, left out: 25; the first {NAMED}: {path}, line 11: expected 9 columns")
     assert f"line {10 + NAMED}: " in remark
     assert f"line {11 + NAMED}: " not in remark
 
