@@ -22,15 +22,15 @@ def lines(text: str) -> list[str]:
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) >= 2
+    assert len(EXAMPLES) >= 3
 
 
 @pytest.mark.parametrize(("command", "output"), EXAMPLES)
 def test_the_output_is_what_the_command_prints(
     command: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (manifest,) = re.findall(r"^```yaml\n# jobs.yaml\n([\s\S]+?)^```$", PAGE, re.MULTILINE)
-    (tmp_path / "jobs.yaml").write_text(manifest, encoding="utf-8")
+    for name, manifest in re.findall(r"^```yaml\n# (\S+\.yaml)\n([\s\S]+?)^```$", PAGE, re.MULTILINE):
+        (tmp_path / name).write_text(manifest, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     shown = CliRunner().invoke(app, shlex.split(command))
     printed, told = lines(shown.stdout), lines(output)

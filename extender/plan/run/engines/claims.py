@@ -239,7 +239,10 @@ class Claims:
             return f"there is no pool {one.pool}"
         numbers = {"idle": found.idle, "claimed": found.claimed, "not ready": found.unready}
         said = ", ".join(f"{number} {name}" for name, number in numbers.items())
-        return f"it needs {one.count} pod{'s' * (one.count != 1)} of pool {one.pool}, which has {said}"
+        text = f"it needs {one.count} pod{'s' * (one.count != 1)} of pool {one.pool}, which has {said}"
+        waiting = self.engine.claim(one.claim, self._clock.time)
+        before = max(0, waiting.position - 1) if waiting is not None else 0
+        return f"{text}; {before} claim{'s come' if before != 1 else ' comes'} before it" if before else text
 
 
 def _row(

@@ -90,13 +90,15 @@ class PoolScaling:
         pending = self._engine.requests.pending.get(one.claim)
         found = self._engine.snapshot(one.pool, 0.0)
         idle = found.idle if found is not None else 0
-        missing = max(1, (pending.missing if pending is not None else one.count) - idle)
+        _, ahead = self._engine.state.pools[one.pool].queue.place(one.claim, 0.0) if pending is not None else (0, 0)
+        missing = max(1, ahead + (pending.missing if pending is not None else one.count) - idle)
         pods = "1 pod" if missing == 1 else f"{missing} pods"
         members = self._members(one.pool)
         homeless = sum(not each.pod.pod.node_name for each in members)
         if homeless:
-            return f"would be served if {min(missing, homeless)} of the pool's pods that wait had a node"
+            more = f", and {missing - homeless} more were idle" if missing > homeless else ""
+            return f"would be served if {min(missing, homeless)} of the pool's pods that wait had a node{more}"
         policy = self._pools.policies.get(one.pool)
         if policy is not None and len(members) >= policy.most:
             return f"would be served if pool {one.pool} might have {pods} more than {policy.most}"
-        return f"would be served if pool {one.pool} had {pods} more that are idle"
+        return f"would be served if pool {one.pool} had {missing} idle pod{'s'[: missing != 1]} more"

@@ -76,7 +76,16 @@ def test_claims_of_higher_priority_come_first_and_all_pods_or_none() -> None:
     assert {name for name, (sign, _, _) in claims(made).items() if sign is Sign.RUNS} <= {"low", "high"}
     [row] = [row for row in made.rows if row.name == "three"]
     assert row.text.startswith("it needs 3 pods of pool default/p, which has ")
-    assert "that are idle" in row.fix
+    assert row.fix == "would be served if pool default/p had 2 idle pods more"
+    [behind] = [row for row in made.rows if row.name == "low"]
+    assert behind.text.endswith("which has 1 idle, 1 claimed, 0 not ready; 1 claim comes before it")
+    assert behind.fix == "would be served if pool default/p had 3 idle pods more"
+
+
+def test_a_claim_says_how_many_pods_it_lacks_beside_those_that_wait_for_a_node() -> None:
+    made = plan(WARM, with_spec(POOL, mode="recycle"), claim("a", count=4), cores=1)
+    [row] = [row for row in made.rows if row.kind == "Claim"]
+    assert row.fix == "would be served if 1 of the pool's pods that wait had a node, and 2 more were idle"
 
 
 def test_a_claim_that_does_not_wait_is_answered() -> None:
