@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,7 @@ def compare_with(
 ) -> None:
     """Show what would have been different under another algorithm, or under other settings."""
     with refusing():
+        _check_folders(files)
         other = Other(algorithm, settings_text(settings) if settings else "", str(settings or "--settings"))
         log = warned(open_log(path, anyway=anyway))
         try:
@@ -49,6 +51,13 @@ def compare_with(
         _write(made, log, files)
         if files.json is None or str(files.json) != "-":
             say(text_of(made, log))
+
+
+def _check_folders(files: Files) -> None:
+    """Raise OSError before anything is simulated if a file cannot be there."""
+    for file in files:
+        if file is not None and str(file) != "-" and not file.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "the folder does not exist", str(file))
 
 
 def _write(made: Counterfactual, log: Log, files: Files) -> None:

@@ -12,10 +12,12 @@ from urllib.request import Request, urlopen
 from xml.etree import ElementTree
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from extender.cli import app
 from extender.lab.results import decode
+from extender.operate.replay_modes import refusing
 from tests.support.engine.scripted_log import two_nodes
 
 HEAD = "Replay of waggle.log at +4m0s, after event 15; algorithm packing."
@@ -84,7 +86,7 @@ def test_other_settings_and_json_on_standard_output(log: Path, tmp_path: Path):
         (["--algorithm", "pakcing"], "there are: fgd, hived, packing; did you mean packing?"),
         (["--algorithm", "hived"], "hived needs settings of its own"),
         (["--settings", "/nowhere.yaml"], "/nowhere.yaml"),
-        (["--algorithm", "fgd", "--svg", "/nowhere/x.svg"], "/nowhere/x.svg"),
+        (["--algorithm", "fgd", "--svg", "/nowhere/x.svg"], "/nowhere/x.svg: the folder does not exist"),
         (["--seed", "-1"], "--seed"),
     ],
 )
@@ -108,6 +110,12 @@ def test_settings_that_do_not_parse_are_named(log: Path, tmp_path: Path):
     new.write_text("algorithm: {name: packing, settings: {strategy: up}}\n")
     found = run(log, "--settings", new)
     assert (found.exit_code, "strategy" in found.stderr) == (1, True)
+
+
+def test_ctrl_c_ends_with_status_130(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(typer.Exit) as ended, refusing():
+        raise KeyboardInterrupt
+    assert (ended.value.exit_code, capsys.readouterr().err) == (130, "stopped\n")
 
 
 def test_pages_are_served_until_ctrl_c(log: Path):

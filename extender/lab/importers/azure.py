@@ -141,9 +141,7 @@ def _request(row: tuple[Any, ...], path: Path, types: Mapping[Any, _Shares], dra
         draft.count("Requests for types that cannot run on this model of machines, left out")
         return
     if start < 0:
-        draft.count(
-            "Virtual machines that ran before the trace; they come when it begins, for the rest of their time"
-        )
+        draft.count("Virtual machines that ran before the trace; they come when it begins, for the rest of their time")
         if stop is not None and stop <= 0:
             return
         start = 0.0

@@ -43,6 +43,8 @@ class ScriptedLog:
         self.machine = SchedulerStateMachine(create(algorithm, self.settings), self.policy)
         self.steps: list[tuple[Event, float, list[Instruction]]] = []
         self._requests = 0
+        #: Of its header.
+        self.header: dict[str, Any] = {"recording": "scripted"}
 
     def at(self, now: float, event: Event) -> list[Instruction]:
         """Let the engine handle an event; returns what it says."""
@@ -71,7 +73,7 @@ class ScriptedLog:
 
     def write(self, path: Path) -> Path:
         writer = LineWriter()
-        lines = [writer.header(header_of(self.algorithm, self.settings, self.policy, recording="scripted"))]
+        lines = [writer.header(header_of(self.algorithm, self.settings, self.policy, **self.header))]
         lines += [writer.event(number, now, event, out) for number, (event, now, out) in enumerate(self.steps, start=1)]
         path.write_bytes(b"".join(lines))
         return path
@@ -79,12 +81,12 @@ class ScriptedLog:
     def write_folder(self, folder: Path, every: int) -> Path:
         """As `serve --record` leaves it: a segment for so many events each, with a checkpoint at its beginning."""
         folder.mkdir()
-        header = header_of(self.algorithm, self.settings, self.policy, recording="scripted")
+        header = header_of(self.algorithm, self.settings, self.policy, **self.header)
         engine = SchedulerStateMachine(create(self.algorithm, self.settings), self.policy)
         for segment, first in enumerate(range(0, len(self.steps), every), start=1):
             at = self.steps[first - 1][1] if first else 0.0
             if first:
-                head = CheckpointHead(FORMAT, "scripted", first, at, self.algorithm)
+                head = CheckpointHead(FORMAT, header.recording, first, at, self.algorithm)
                 _zip(folder / name_of(segment, CHECKPOINT), encode_checkpoint(engine, head))
             writer = LineWriter()
             lines = [writer.header(replace(header, segment=segment, first=first + 1))]

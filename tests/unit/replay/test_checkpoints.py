@@ -92,6 +92,30 @@ def test_pods_of_the_checkpoint_ran_before(rest: Log) -> None:
     assert (made.baseline.jobs[0].name, made.baseline.jobs[0].start) == ("default/a", 0.0)
 
 
+def test_of_several_runs_of_a_server_the_time_of_day_chooses(tmp_path: Path) -> None:
+    for number, epoch in ((1, 1_700_000_000.0), (2, 1_700_100_000.0)):
+        made = two_nodes()
+        made.header = {"recording": f"run-{number}", "epoch": epoch}
+        made.write_folder(tmp_path / f"run-{number}", 100)
+    folder = tmp_path / "log"
+    folder.mkdir()
+    for number in (1, 2):
+        (tmp_path / f"run-{number}" / name_of(1, LOG)).rename(folder / name_of(number, LOG))
+
+    def run_at(text: str) -> str:
+        moment = parse(text)
+        log = open_log(folder, wall=moment.wall)
+        freeze(log, moment)
+        return log.header.recording
+
+    assert run_at("2023-11-14T22:16:00Z") == "run-1"
+    assert run_at("2023-11-16T02:02:00Z") == run_at("end") == "run-2"
+    with pytest.raises(MomentError, match="after the end of the log"):
+        run_at("2023-11-15T12:00:00Z")
+    with pytest.raises(MomentError, match="before the log, which begins at 2023-11-14T22:15:00"):
+        run_at("2023-11-14T12:00:00Z")
+
+
 def test_a_checkpoint_that_is_missing_is_said(rest: Log, folder: Path) -> None:
     (folder / name_of(2, CHECKPOINT)).unlink()
     with pytest.raises(RecordingError, match="has no checkpoint|begins later|cannot be replayed|are missing"):
