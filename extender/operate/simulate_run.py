@@ -73,6 +73,8 @@ def _begun(workload: Workload, runs: list[RunOptions], outputs: Outputs) -> tupl
 def _run(comparison: Comparison, names: list[str], keeper: Keeper | None) -> None:
     """Let everything happen. Raises typer.Exit after Ctrl-C, with a checkpoint if one is kept."""
     pace = _Pace()
+    if keeper is not None and comparison.advance():  # what cannot have checkpoints is refused at once
+        keeper.keep(comparison.progress)
     with _interruptible(keeper is not None) as is_interrupted, _progress(names) as show:
         while comparison.advance():
             show(comparison)

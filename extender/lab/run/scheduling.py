@@ -106,6 +106,10 @@ class LabScheduling(Scheduling):
             has_devices=self._has_devices,
         )
 
+    def step_without_attempts(self) -> bool:
+        """Carry out a command, or let a timer of the state machine fire; False: there is none."""
+        return self._has_carried_out() or self._tick()
+
     def _attempt(self, pod: SchedPod) -> None:
         self.attempts += 1
         attempt = self.core.decide(pod)

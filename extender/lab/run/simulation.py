@@ -172,7 +172,7 @@ class Simulation:
     def _timer(self) -> float | None:
         """When a timer of kube-scheduler or Waggle fires. None also if nothing has come of timers for long."""
         due = self.scheduling.next_due()
-        return None if due is None or due > self._until else due
+        return due if due is not None and self._clock.time < due <= self._until else None
 
     def _happen(self, at: float) -> None:
         while (what := self._agenda.take(at)) is not None:
@@ -219,8 +219,10 @@ class Simulation:
     def _step(self) -> bool:
         if self.jobs.take_news(self.scheduling) or self._cluster.deliver():  # jobs know first what became free
             return True
+        if self._is_hopeless():
+            return False
         # Without any node, kube-scheduler would only try again and again.
-        return bool(self._cluster.nodes) and not self._is_hopeless() and self.scheduling.step()
+        return self.scheduling.step() if self._cluster.nodes else self.scheduling.step_without_attempts()
 
     def _is_hopeless(self) -> bool:
         return self.scheduling.errors >= MOST_ERRORS or self.jobs.most_evictions >= MOST_EVICTIONS

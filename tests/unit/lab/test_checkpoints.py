@@ -14,28 +14,30 @@ from extender.lab.comparing import Comparison, compare
 from extender.lab.results import encode
 from extender.lab.run.simulation import RunOptions
 from extender.lab.workload import Workload
+from tests.support.lab.hived import hived_settings
 from tests.support.lab.workloads import random_workload
 
 RUNS = [RunOptions(algorithm=name, name=name, seed=1, stays=True) for name in ("packing", "fgd")]
+HIVED = RunOptions(algorithm="hived", name="hived", settings=hived_settings(["n0", "n1"], {"a": 1, "b": 1}))
 
 
 def workload_of(seed: int) -> Workload:
-    return random_workload(seed, jobs=25, urgent=True, failures=3)
+    return random_workload(seed, jobs=25, machines=2, urgent=True, failures=3)
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_run_that_is_interrupted_anywhere_gives_the_same_bytes(seed: int, tmp_path: Path) -> None:
-    workload, random = workload_of(seed), Random(seed)
-    keeper = Keeper(tmp_path / "checkpoint", workload, RUNS)
-    comparison = Comparison(workload, RUNS)
+    workload, random, runs = workload_of(seed), Random(seed), [*RUNS, HIVED]
+    keeper = Keeper(tmp_path / "checkpoint", workload, runs)
+    comparison = Comparison(workload, runs)
     interruptions = 0
     while comparison.advance():
         if random.random() < 0.04:
             interruptions += 1
             keeper.keep(comparison.progress)
-            comparison = Comparison(workload, RUNS, read(keeper.path, workload, RUNS))
+            comparison = Comparison(workload, runs, read(keeper.path, workload, runs))
     assert interruptions > 2
-    assert encode(comparison.results()) == encode(compare(workload, RUNS))
+    assert encode(comparison.results()) == encode(compare(workload, runs))
     assert list(tmp_path.iterdir()) == [keeper.path]
 
 

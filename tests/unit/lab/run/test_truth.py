@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from math import fsum
+from random import Random
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from extender.lab.comparing import compare
 from extender.lab.results import Fate, JobResult, Run, encode
 from extender.lab.run.simulation import RunOptions, Simulation, simulate
 from extender.lab.workload import GPU
+from tests.support.lab.hived import hived_settings
 from tests.support.lab.workloads import naive_starts, random_workload
 
 
@@ -36,6 +38,20 @@ def test_trying_every_waiting_pod_gives_the_same(algorithm: str, seed: int) -> N
     slow = simulate(workload, RunOptions(algorithm=algorithm, exhaustive=True))
     assert without_texts(quick) == without_texts(slow)
     assert quick.attempts < slow.attempts
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hived_keeps_its_promises_and_trying_every_waiting_pod_gives_the_same(seed: int) -> None:
+    workload = random_workload(seed, machines=4, gangs=False)
+    random = Random(seed)
+    jobs = tuple(replace(job, priority=random.choice((-1, 0)), gpu_models=()) for job in workload.jobs)
+    workload = replace(workload, jobs=jobs)
+    options = RunOptions(algorithm="hived", settings=hived_settings(["n0", "n1", "n2", "n3"], {"a": 2, "b": 2}))
+    quick = simulate(workload, options)
+    assert without_texts(quick) == without_texts(simulate(workload, replace(options, exhaustive=True)))
+    assert all(job.fate is Fate.DONE for job in quick.jobs)
+    assert quick.measures.evictions > 0
+    assert not any(job.evictions for job in quick.jobs if job.priority == 0)
 
 
 @pytest.mark.parametrize("algorithm", ["packing", "fgd"])
