@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from algorithm.conformance.calls import Ask, Call
+from algorithm.conformance.harness import ContractBroken
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.observation import told
 from algorithm.interface import Bind, GangInfo, MemberPlan, Phase, PodRefused, Preempt, SuggestedNodes, Victim, Wait
@@ -22,16 +23,23 @@ _MOST_ASKED = 3
 
 
 class _OfAnswers(Judge):
-    """A judge of the answers to questions: those of the life, and some that it asks by itself."""
+    """A judge of the answers to questions: those of the life, and some that it asks by itself while lives are drawn.
+
+    A question of its own that shows a failure becomes a call of the life, so that the program that is shown has it.
+    """
 
     every = 3
 
     def after(self, call: Call, answer: Any) -> None:
         if isinstance(call, Ask):
             self.judge(call, self.life.waiting[call.uid], answer)
-        if self.life.look == "always" or len(self.life.calls) % self.every == 0:
+        if self.life.look == "sometimes" and len(self.life.calls) % self.every == 0:
             for ask, pod, found in _asked_now(self.life):
-                self.judge(ask, pod, found)
+                try:
+                    self.judge(ask, pod, found)
+                except ContractBroken:
+                    self.life.calls.append(ask)
+                    raise
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
         raise NotImplementedError
