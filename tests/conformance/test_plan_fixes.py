@@ -25,8 +25,6 @@ from tests.support.plan.worlds import a_node
 _ENDED = re.compile(r"It would fit if (?:this pod|these \d+ pods)(?: on \S+)? ended: (.*)\.$")
 _UNCORDONED = re.compile(r"It would fit if (?:node (\S+)|these \d+ nodes) were uncordoned(?:: (.*))?\.$")
 _ADDED = re.compile(r"It would fit with (\d+) more nodes? with room for .* each that its selector and tolerations")
-    r"It would fit with (\d+) more nodes? with room for .* each that its selector and tolerations accept"
-)
 
 
 class _Ended:

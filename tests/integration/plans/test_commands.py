@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -146,6 +150,20 @@ def test_invalid_manifests_are_told_with_file_document_and_field(tmp_path: Path)
     assert shown.exit_code == 1
     assert "bad.yaml, document 2" in shown.stderr
     assert "cpu" in shown.stderr
+
+
+def test_ctrl_c_ends_a_plan_whose_input_does_not_end(tmp_path: Path) -> None:
+    pipe = tmp_path / "endless.yaml"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "extender.cli", "plan", "-f", str(pipe), *SHAPE]
+    ends = subprocess.PIPE
+    with subprocess.Popen(command, stderr=ends, stdout=ends, text=True) as process, pipe.open("w") as writer:
+        writer.write("# and so on\n")  # it reads now
+        writer.flush()
+        process.send_signal(signal.SIGINT)
+        printed, told = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (130, "")
+    assert "stopped, nothing was changed" in told
 
 
 # -- waggle plan diff ----------------------------------------------------------------------------------------------

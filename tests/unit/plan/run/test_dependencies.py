@@ -265,3 +265,13 @@ def test_gangs_that_wait_for_each_other_s_room_are_served_in_order() -> None:
     plan = plan_of([a_node("n0", cpu="4"), a_node("n1", cpu="4")], [], create)
     assert {each.sign for each in plan.rows if each.group == "a"} == {"+"}
     assert {each.sign for each in plan.rows if each.group == "b"} == {"?"}
+
+
+def test_a_chain_may_be_deeper_than_any_stack() -> None:
+    """Each waits for the one after it; all of them start, one wave after the other, each tried once."""
+    deep = 1500
+    after = [(Dependency(Target("Pod", "default", f"p{number + 1}")),) for number in range(deep - 1)]
+    pods = [waiting(f"p{number}", cpu="1m", more={"after": each}) for number, each in enumerate([*after, ()])]
+    plan = plan_of([a_node("n0", pods=str(deep))], pods)
+    assert (plan.total.runs, plan.waves, plan.attempts) == (deep, deep, deep)
+    assert len(plan.critical_path) == deep
