@@ -76,6 +76,13 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     curl localhost:9096/v1/explain/NAMESPACE/POD     all about one pod
     curl localhost:9096/metrics                      for Prometheus
 
+**Look into what happened**, in a recording of `waggle serve --record` (docs/replay.md):
+
+    waggle replay LOG                                is it what was decided?
+    waggle replay LOG --at +10m [--serve]            a moment, also as pages
+    waggle replay LOG --step                         decision by decision
+    waggle replay LOG --algorithm fgd                what would have differed
+
 **Claim warm pods** (docs/claims.md):
 
     waggle pools [NAMESPACE/POOL]                    what is idle, who waits
