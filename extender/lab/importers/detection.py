@@ -13,6 +13,9 @@ from extender.lab.importers.registry import JSON_LIST, JSON_OBJECT, SQLITE, Form
 from extender.lab.tables import LONGEST_LINE, TraceError, open_file
 
 _SQLITE = b"SQLite format 3\x00"
+_ZIP, _TAR, _TAR_AT = b"PK\x03\x04", b"ustar", 257
+#: What a file is that has to be unpacked first. In a folder it is passed over, as others are.
+_ARCHIVE = "an archive"
 _PEEK = 65_536
 #: Files of one folder that are looked at.
 _MOST_FILES = 1000
@@ -34,14 +37,16 @@ def recognise(path: Path, formats: Iterable[Format]) -> Found | None:
             if part.beginning:
                 if part.beginning == begin:
                     return Found(path, each, part)
-            elif set(part.columns) <= columns or (part.file and _stem(path) == part.file):
+            elif set(part.columns) <= columns or (begin == "" and part.file and _stem(path) == part.file):
                 return Found(path, each, part)
     return None
 
 
 def nearest(path: Path, formats: Iterable[Format]) -> str:
-    """Return what a table lacks of the part that it is most like; empty if it is like none."""
-    _, columns = _look(path)
+    """Return what a file lacks of the part that it is most like, as a part of a sentence; empty if it is like none."""
+    begin, columns = _look(path)
+    if begin == _ARCHIVE:
+        return f"; it is {begin}: unpack it first"
     parts = [(each, part) for each in formats for part in each.parts if part.columns]
     best, part = max(parts, key=lambda pair: len(columns & set(pair[1].columns)), default=(None, None))
     if best is None or part is None or not columns & set(part.columns):
@@ -74,6 +79,8 @@ def _look(path: Path) -> tuple[str, frozenset[str]]:
         raise TraceError(f"{path}: expected a whole gzip file: {error}") from error
     if first.startswith(_SQLITE):
         return SQLITE, frozenset()
+    if first.startswith(_ZIP) or first[_TAR_AT:].startswith(_TAR):
+        return _ARCHIVE, frozenset()
     text = line.decode("utf-8-sig", "replace").strip()
     if text.startswith("["):
         return JSON_LIST, frozenset()

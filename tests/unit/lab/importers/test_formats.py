@@ -220,3 +220,14 @@ def test_the_published_trace(name: str, jobs: int) -> None:
     found = load([folder / "openb_node_list_gpu_node.csv", folder / f"openb_pod_list_{name}.csv"])
     assert len(found.jobs) == jobs
     assert sum(node.capacity[GPU] for node in found.nodes) == 6_212_000
+
+
+def test_an_archive_is_to_be_unpacked_first_and_passed_over_in_a_folder(tmp_path: Path) -> None:
+    """Two of the traces are published as archives."""
+    shutil.copytree(TRACES / "pai", tmp_path / "pai")
+    archive = shutil.make_archive(str(tmp_path / "pai" / "pai_task_table"), "gztar", TRACES / "pai")
+    zipped = shutil.make_archive(str(tmp_path / "pai" / "all"), "zip", TRACES / "pai")
+    for path in (archive, zipped):
+        with pytest.raises(ValueError, match="it is an archive: unpack it first"):
+            load(Path(path))
+    assert load(tmp_path / "pai") == load(TRACES / "pai")
