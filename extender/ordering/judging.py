@@ -50,8 +50,11 @@ class Judge:
         waiting.direct = min(troubles, key=rank, default=None)
 
     def keys(self, waiting: Waiting) -> tuple[list[Target], list[Target]]:
-        """What a pod that waits is parked on: targets, and what may declare other dependencies."""
-        targets = [each.target for clause in waiting.unmet for each in clause]
+        """What a pod that waits is parked on: targets, and what may declare other dependencies.
+
+        Targets that were waived are among them: if one comes after all while the pod waits for others, it counts.
+        """
+        targets = [each.target for each in waiting.after if each.key not in waiting.met]
         return targets, [key[0] for key in self._state.tree.above(waiting.record)]
 
     def due(self, waiting: Waiting) -> float | None:

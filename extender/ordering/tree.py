@@ -236,6 +236,7 @@ class Tree:
         node.parents, node.share = parents, NOTHING
         for key in parents:
             self._node(key).children[node.key] = None
+            self._refresh(key)  # it exists now, though it has no pods
 
     def _set_parts(self, key: NodeKey, before: WorkloadRecord | None, now: WorkloadRecord | None) -> None:
         old = {part.target: part for part in before.parts} if before else {}
@@ -374,7 +375,7 @@ def _share_of_workload(node: Node) -> Share:
         return max(pods, record.pods), max(bound, record.pods), max(ready, record.pods), succeeded, failed, 1
     if record.failed:  # some of its pods may have succeeded, or may still run: all the same it is not ready
         return pods, 0, 0, succeeded, failed, 0
-    return pods, bound, max(ready, record.ready), succeeded, failed, 0
+    return pods, max(bound, record.ready), max(ready, record.ready), succeeded, failed, 0
 
 
 def _of_workload(node: Node, record: WorkloadRecord) -> Standing:

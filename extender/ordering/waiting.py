@@ -128,7 +128,9 @@ class PodHandler:
             state.graces.discard(uid)
         else:
             state.graces.set(uid, due)
-        if not (waiting.after or waiting.record.is_gated or waiting.record.declares or waiting.is_judged):
+        if not (
+            waiting.after or waiting.direct or waiting.record.is_gated or waiting.record.declares or waiting.is_judged
+        ):
             waiting.reason = None  # it only waits to be sure that the objects above it declare nothing
             return
         self._say(waiting)

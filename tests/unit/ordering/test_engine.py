@@ -103,6 +103,38 @@ def test_parts_of_a_job_set_as_depends_on_says() -> None:
     assert not world.waits("w")
 
 
+def test_a_part_exists_as_soon_as_its_job_set_does() -> None:
+    """Its Job has no pods for longer than the grace: that is no part that is missing."""
+    from extender.ordering.records import Dependency, State
+
+    world = World()
+    driver, worker = (Target("ReplicatedJob", NAMESPACE, f"s/{name}") for name in ("driver", "worker"))
+    parts = (Part(driver, 1, 1), Part(worker, 1, 1, (Dependency(driver, State.READY),)))
+    world.put(workload("JobSet/s", 2, parts=parts))
+    above = {"owner": target("JobSet/s"), "owner_uid": "uid-JobSet/s"}
+    world.put(workload("Job/s-driver-0", part=driver, **above), workload("Job/s-worker-0", part=worker, **above))
+    world.put(pod("w", owner="Job/s-worker-0"))
+    world.wait(1000)
+    assert world.waits("w") == "waits for ReplicatedJob/ml/s/driver to be Ready"
+
+
+def test_pods_that_job_status_counts_as_ready_are_bound_as_well() -> None:
+    world = World()
+    part = Target("ReplicatedJob", NAMESPACE, "s/a")
+    world.put(workload("JobSet/s", 1, parts=(Part(part, 1, 1),)))
+    world.put(pod("p", "[{kind: JobSet, name: s, state: Scheduled}]"))
+    above = {"owner": target("JobSet/s"), "owner_uid": "uid-JobSet/s"}
+    world.put(workload("Job/s-a-0", part=part, ready=1, **above))
+    assert not world.waits("p")
+
+
+def test_a_gang_that_declares_wrongly_holds_its_pods_also_without_a_gate() -> None:
+    world = World()
+    world.put(workload("Group/g", bad_after="waggle.dev/after: expected a list"))
+    world.put(pod("p", group="g"))
+    assert world.held["p"] == "dependencies are declared wrongly: Group/ml/g: waggle.dev/after: expected a list"
+
+
 def test_alternatives() -> None:
     world = World()
     from extender.ordering.records import Dependency
@@ -140,6 +172,17 @@ def test_an_optional_target_that_is_missing_is_waived_after_grace() -> None:
     assert world.waits("b")
     world.wait(0.1)
     assert not world.waits("b")
+
+
+def test_an_optional_target_that_comes_after_it_was_waived_counts_while_the_pod_waits_for_others() -> None:
+    world = World()
+    world.put(pod("b", "[{kind: Job, name: a, optional: true, grace: 10}, pod/c]"))
+    world.wait(11)
+    assert world.waits("b") == "waits for Pod/ml/c to be Ready"
+    world.put(workload("Job/a"))
+    assert world.waits("b") == "waits for Job/ml/a to be Ready, Pod/ml/c to be Ready"
+    world.put(workload("Job/a", failed="Why"))
+    assert "Job/ml/a failed: Why" in world.waits("b")
 
 
 def test_an_optional_target_that_exists_is_waited_for() -> None:

@@ -1,0 +1,28 @@
+"""Random clusters of all kinds of objects against an oracle that reads their JSON by the words of docs/ordering.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from extender.ordering import tree
+from tests.conformance.ordering_adversary import courses
+
+
+def test_random_courses_end_as_the_documents_say() -> None:
+    assert [each for seed in range(150) if (each := courses.fault(seed))] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(2))
+def test_many_random_courses_end_as_the_documents_say(block: int) -> None:
+    seeds = range(10_000 + 1_000 * block, 11_000 + 1_000 * block)
+    assert [each for seed in seeds if (each := courses.fault(seed, 100))] == []
+
+
+def test_a_fault_of_the_engine_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An adversary that finds nothing proves nothing: here pods that are being deleted count as ready."""
+    share = tree.share_of_pod
+    monkeypatch.setattr(
+        tree, "share_of_pod", lambda pod: (1, 1, 1, 0, 0, 0) if pod.terminating and pod.node else share(pod)
+    )
+    assert any(courses.fault(seed) for seed in range(100))
