@@ -2,7 +2,7 @@
 
     {"new": ["a", "b"], "runs": [0, 2]}     names that were not written before get the next numbers; then the list as
     {"runs": [1, 1, 0, 1]}                  runs of numbers, first and length: here b, a
-    {"at": [5, 3, 9]}                       or number by number, if there is no order in it
+    {"at": "BQADAAkA"}                      or number by number, if there is no order in it: two bytes each, or four
     {"same": 2}                             the list that was written as the second one
 
 A list comes back exactly, in its order. Writer and reader each keep the names and the last RECENT lists of a segment.
@@ -10,8 +10,11 @@ A list comes back exactly, in its order. Writer and reader each keep the names a
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections import deque
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import msgspec
 
@@ -20,6 +23,8 @@ from algorithm.interface import SuggestedNodes
 #: Lists that can be referred to; names that have numbers; a longer table starts anew.
 RECENT = 16
 MOST_NAMES = 200_000
+#: Runs are looked for if the list begins with some: so many of twice as many names.
+_LOOK = 8
 #: The longest list that is read.
 MOST_OF_LIST = 1_000_000
 
@@ -46,18 +51,28 @@ class NamesWriter:
         return self._described(tuple(nodes))
 
     def _described(self, names: tuple[str, ...]) -> dict[str, Any]:
+        numbers = list(map(self._numbers.get, names))
+        if None not in numbers:
+            return _order(cast("list[int]", numbers))
         table, new = self._numbers, [name for name in dict.fromkeys(names) if name not in self._numbers]
         described: dict[str, Any] = {}
         if len(table) + len(new) > MOST_NAMES:
             table.clear()
             new = list(dict.fromkeys(names))
             described["anew"] = True
-        if new:
-            table.update(zip(new, range(len(table), len(table) + len(new)), strict=True))
-            described["new"] = new
-        numbers = list(map(table.__getitem__, names))
-        runs = _runs(numbers)
-        return described | ({"runs": runs} if len(runs) <= len(numbers) else {"at": numbers})
+        table.update(zip(new, range(len(table), len(table) + len(new)), strict=True))
+        return described | {"new": new} | _order(list(map(table.__getitem__, names)))
+
+
+def _order(numbers: list[int]) -> dict[str, Any]:
+    """The numbers as runs if there are any, else one by one."""
+    begin = numbers[: 2 * _LOOK]
+    if len(begin) == 2 * _LOOK and sum(b == a + 1 for a, b in pairwise(begin)) < _LOOK:
+        packed = array("H" if max(numbers) < 1 << 16 else "I", numbers)
+        if sys.byteorder != "little":
+            packed.byteswap()
+        return {"at": packed.tobytes()} | ({"wide": True} if packed.typecode == "I" else {})
+    return {"runs": _runs(numbers)}
 
 
 def _runs(numbers: list[int]) -> list[int]:
@@ -82,7 +97,8 @@ class _Described(msgspec.Struct):
     anew: bool = False
     new: list[str] = []
     runs: list[int] | None = None
-    at: list[int] | None = None
+    at: bytes | None = None
+    wide: bool = False
 
 
 class NamesReader:
@@ -118,7 +134,7 @@ class NamesReader:
 
     def _listed(self, described: _Described) -> list[str]:
         if described.at is not None:
-            return [self._name(number) for number in described.at]
+            return self._by_number(described.at, "I" if described.wide else "H")
         listed: list[str] = []
         runs = described.runs or []
         for first, count in zip(runs[::2], runs[1::2], strict=False):
@@ -127,7 +143,13 @@ class NamesReader:
             listed += self._names[first : first + count]
         return listed
 
-    def _name(self, number: int) -> str:
-        if not 0 <= number < len(self._names):
-            raise NamesError(f"nodes: there is no name {number}")
-        return self._names[number]
+    def _by_number(self, written: bytes, code: str) -> list[str]:
+        numbers = array(code)
+        if len(written) % numbers.itemsize:
+            raise NamesError("nodes: half a number at the end of a list")
+        numbers.frombytes(written)
+        if sys.byteorder != "little":
+            numbers.byteswap()
+        if numbers and max(numbers) >= len(self._names):
+            raise NamesError(f"nodes: there is no name {max(numbers)}")
+        return [self._names[number] for number in numbers]

@@ -56,6 +56,9 @@ _MOST_EVENTS, _MOST_QUEUED = 100_000, 128 << 20
 _BYTES_OF_EVENT, _BYTES_OF_NAME = 1000, 24
 
 
+_OFFERS = (FilterRequested, PrioritizeRequested)
+
+
 class Status(NamedTuple):
     """For metrics and probes. `bytes` are those of the folder, `cpu` the seconds of the recorder's thread."""
 
@@ -70,15 +73,15 @@ class Status(NamedTuple):
     warning: str
 
 
-class _Entry:
+class _Entry(msgspec.Struct, gc=False):
     """One event in the queue. `said` is set once the engine has answered: instructions, or how it failed."""
 
-    __slots__ = ("at", "event", "is_written", "number", "said", "weight")
-
-    def __init__(self, number: int, at: float, event: Event | Gap) -> None:
-        self.number, self.at, self.event, self.weight = number, at, event, _BYTES_OF_EVENT
-        self.is_written = False
-        self.said: Sequence[Instruction] | str | None = None
+    number: int
+    at: float
+    event: Event | Gap
+    weight: int = _BYTES_OF_EVENT
+    said: Sequence[Instruction] | str | None = None
+    is_written: bool = False
 
 
 class Recorder:
@@ -148,16 +151,15 @@ class Recorder:
 
     def heard(self, event: Event, at: float, number: int) -> None:
         """Record an event, before it is handled."""
-        weight = _BYTES_OF_EVENT
-        if isinstance(event, FilterRequested | PrioritizeRequested):
+        weight, queue = _BYTES_OF_EVENT, self._queue
+        if isinstance(event, _OFFERS):
             weight += _BYTES_OF_NAME * len(event.nodes)
-        is_full = self._put - self._taken + weight > _MOST_QUEUED or len(self._queue) >= _MOST_EVENTS
+        is_full = self._put - self._taken + weight > _MOST_QUEUED or len(queue) >= _MOST_EVENTS
         if (is_full or self._lost_since) and not self._has_room_again(number, at, weight):
             return
-        self._last = entry = _Entry(number, at, event)
-        entry.weight = weight
+        self._last = entry = _Entry(number, at, event, weight)
         self._put += weight
-        self._queue.append(entry)
+        queue.append(entry)
         if not self._is_awake:
             self._is_awake = True
             self._wake.set()

@@ -65,7 +65,7 @@ def test_a_list_in_no_order_takes_a_few_bytes_a_name() -> None:
     writer = NamesWriter()
     writer.encode(SuggestedNodes(NAMES))
     mixed = [NAMES[number * 7 % 5000] for number in range(5000)]
-    assert size(writer.encode(SuggestedNodes(mixed))) < 5000 * 6
+    assert size(writer.encode(SuggestedNodes(mixed))) < 5000 * 3
 
 
 def test_a_reader_of_format_1_gets_plain_lists() -> None:

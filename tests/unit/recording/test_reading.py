@@ -237,8 +237,10 @@ def asked(nodes: object) -> bytes:
     [
         {"same": 99},
         {"same": -1},
-        {"at": [7]},
-        {"at": [-1]},
+        {"at": "BwA="},
+        {"at": "BwAA"},
+        {"at": "BwAAAA==", "wide": True},
+        {"at": [1]},
         {"runs": [0, 3]},
         {"runs": [-1, 1]},
         {"runs": [0, -1]},

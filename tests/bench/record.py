@@ -1,0 +1,217 @@
+"""What a recording costs: CPU time of a /filter with and without it, of the recorder's thread, and of a checkpoint.
+
+    python -m tests.bench.record [--calls 300] [--rounds 7] [--pods 20000] [--alone]
+
+One /filter is what the event loop's thread does for it, without HTTP: decode the body, decide, encode the answer.
+Calls with and without a recording take turns in rounds (A B A B), and the CPU time of the thread is measured; each
+figure is that of the best round, as neighbours on the machine only add to it. *In the call* is what the recorder itself
+does on that thread, measured by itself. Each round's pods are deleted at its end. `--alone` leaves the checkpoint out.
+
+* **same**: all names in the same order, as a kube-scheduler without filters of its own sends them
+* **rotated**: all names, beginning elsewhere each time
+* **mixed**: in another order each time: the worst for a log
+* **refused**: the pod fits nowhere, and each node has a reason of its own
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import logging
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from algorithm.interface import SuggestedNodes
+from algorithm.model import Node, Pod
+from algorithm.registry import create
+from extender.recording.checkpointer import Source
+from extender.recording.files import files_in
+from extender.recording.recorder import Recorder
+from extender.scheduling.events import FilterRequested, NodeSeen, PodGone, Synced
+from extender.scheduling.machine import SchedulerStateMachine
+from extender.scheduling.policy import Policy
+from extender.server.runtime import Runtime
+from extender.server.service import _COLLECT_AFTER
+from extender.web.verbs.handler import _filter
+from tests.bench.fork import _filled
+
+_US = 1e6
+#: Seconds between two calls: kube-scheduler has work of its own for each pod.
+_THINK = 0.002
+_GPU = "example.com/gpu"
+
+
+class Offer(NamedTuple):
+    title: str
+    names: int
+    order: str
+    gpus: int = 1
+
+
+OFFERS = (
+    Offer("100 names, same", 100, "same"),
+    Offer("5,000 names, same", 5000, "same"),
+    Offer("5,000 names, rotated", 5000, "rotated"),
+    Offer("500 of 5,000, mixed", 500, "mixed"),
+    Offer("5,000 names, mixed", 5000, "mixed"),
+    Offer("5,000 names, refused", 5000, "same", 99),
+)
+
+
+class Server:
+    """A runtime with so many nodes, whose calls are measured."""
+
+    def __init__(self, nodes: Sequence[str], recorder: Recorder | None) -> None:
+        machine = SchedulerStateMachine(create("packing", {}), Policy())
+        self.recorder = recorder
+        self.runtime = Runtime(machine, lambda _: None, record=recorder)
+        amounts = (("cpu", 64_000), (_GPU, 8), ("memory", 1 << 38), ("pods", 110))
+        self.runtime.handle(*(NodeSeen(Node(name=name, uid=name, allocatable=amounts)) for name in nodes), Synced())
+        self._serial = count()
+
+    def round(self, offer: Offer, bodies: Sequence[bytes]) -> float:
+        """CPU seconds of a call, on the mean."""
+        gc.collect()
+        gc.freeze()
+        took = 0.0
+        for body in bodies:
+            time.sleep(_THINK)
+            began = time.thread_time()
+            _filter(self.runtime, body)
+            took += time.thread_time() - began
+        self.runtime.handle(*(PodGone("default", f"p{number}", f"uid-{number}") for number in range(len(bodies))))
+        return took / len(bodies)
+
+
+def bodies_of(offer: Offer, calls: int, nodes: Sequence[str]) -> list[bytes]:
+    draws = random.Random(7)
+    return [_body(number, offer, _names(offer, nodes, draws)) for number in range(calls)]
+
+
+def _names(offer: Offer, nodes: Sequence[str], draws: random.Random) -> list[str]:
+    if offer.order == "mixed":
+        return draws.sample(list(nodes), offer.names)
+    first = draws.randrange(len(nodes)) if offer.order == "rotated" else 0
+    return [*nodes[first:], *nodes[:first]][: offer.names]
+
+
+def _body(number: int, offer: Offer, names: list[str]) -> bytes:
+    amounts = {"cpu": "1", "memory": "1Gi", _GPU: str(offer.gpus)}
+    labels = {f"label-{each}": f"value-{each}" for each in range(8)}
+    metadata = {"name": f"p{number}", "namespace": "default", "uid": f"uid-{number}", "labels": labels}
+    container = {"name": "main", "image": "registry/image:tag", "resources": {"requests": amounts, "limits": amounts}}
+    pod = {"metadata": metadata, "spec": {"containers": [container]}, "status": {"phase": "Pending"}}
+    return msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": names})
+
+
+def compare(offer: Offer, calls: int, rounds: int, nodes: Sequence[str]) -> None:
+    bodies = bodies_of(offer, calls, nodes)
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "log", "packing", {}, Policy())
+        servers = Server(nodes, None), Server(nodes, recorder)
+        for server in servers:
+            server.round(offer, bodies[:50])
+        _settled(recorder)
+        cpu, events, size = recorder.status.cpu, recorder.status.events, recorder.status.bytes
+        took: tuple[list[float], list[float]] = ([], [])
+        for _ in range(rounds):
+            for server, times in zip(servers, took, strict=True):
+                times.append(server.round(offer, bodies))
+                _settled(recorder)
+        lost = recorder.status.lost
+        recorder.close()
+        asked = calls * rounds
+        thread = (recorder.status.cpu - cpu) / asked
+        stored = sum(each.path.stat().st_size for each in files_in(Path(folder) / "log")) - size
+        plain, recorded = map(min, took)
+        print(
+            f"{offer.title:<22} {plain * _US:8.0f} µs {recorded * _US:8.0f} µs {100 * (recorded - plain) / plain:+6.1f} % "
+            f"{thread * _US:8.0f} µs {100 * thread / plain:6.0f} % {stored / asked:8.0f} bytes"
+            + (f"   {lost} of {recorder.status.events - events + lost} events lost" if lost else "")
+        )
+
+
+def _in_the_call() -> float:
+    """CPU seconds of `heard` and `said` for one event."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "log", "packing", {}, Policy())
+        event = FilterRequested(Pod(namespace="default", name="p", uid="u"), SuggestedNodes(["n"] * 5000))
+        times = []
+        for _ in range(50):
+            recorder._is_awake = True  # it is not woken meanwhile
+            began = time.thread_time()
+            for number in range(200):
+                recorder.heard(event, 1.0, number)
+                recorder.said([])
+            times.append((time.thread_time() - began) / 200)
+            recorder._queue.clear()
+            recorder._put = recorder._taken
+        recorder.close()
+    return statistics.median(times)
+
+
+def _settled(recorder: Recorder) -> None:
+    while recorder.status.queued:
+        time.sleep(0.02)
+    time.sleep(0.1)
+
+
+def checkpoint(pods: int) -> None:
+    engine = _filled("packing", 5000, pods)
+    gc.collect()
+    gc.freeze()
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "log", "packing", {}, Policy())
+        recorder.attach(Source(engine, _pieces, Lock()))
+        cpu, began = recorder.status.cpu, time.monotonic()
+        recorder._want_checkpoint()
+        while not recorder.status.checkpoints:
+            time.sleep(0.05)
+        took = time.monotonic() - began
+        recorder.close()
+        status = recorder.status
+        assert recorder._checkpointer is not None
+        print(
+            f"a checkpoint of 5,000 nodes and {pods:,} pods: {recorder._checkpointer.last_bytes / 1e6:.1f} MB, "
+            f"{status.cpu - cpu:.1f} s of CPU time in {took:.0f} s; the longest hold of the engine's lock: "
+            f"{status.longest_hold * 1e3:.1f} ms"
+        )
+
+
+def _pieces(pieces: Iterator[bool]) -> Iterator[bool]:
+    return pieces
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.record", description=__doc__)
+    parser.add_argument("--calls", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--pods", type=int, default=20_000)
+    parser.add_argument("--alone", action="store_true")
+    given = parser.parse_args()
+    gc.set_threshold(_COLLECT_AFTER)  # as a server does
+    sys.setswitchinterval(0.0005)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    nodes = [f"gpu-node-{number:05}" for number in range(5000)]
+    print(f"{'':<22} {'without':>11} {'recorded':>11} {'more':>8} {'recorder thread':>19} {'in the log':>14}")
+    for offer in OFFERS:
+        compare(offer, given.calls, given.rounds, nodes[:100] if offer.names == 100 else nodes)
+    print(f"in the call: {_in_the_call() * _US:.2f} µs of these, whatever the number of names")
+    if not given.alone:
+        checkpoint(given.pods)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
