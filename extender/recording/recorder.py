@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
+from algorithm.interface import SuggestedNodes
 from algorithm.registry import settings_model
 from extender.recording.checkpointer import Checkpointer, Source
 from extender.recording.encoding import LineWriter, header_of
@@ -56,6 +57,8 @@ _MOST_EVENTS, _MOST_QUEUED = 100_000, 128 << 20
 _BYTES_OF_EVENT, _BYTES_OF_NAME = 1000, 24
 
 
+#: An offer of more names is compared with the one before it.
+_MANY_NAMES = 400
 _OFFERS = (FilterRequested, PrioritizeRequested)
 
 
@@ -115,6 +118,8 @@ class Recorder:
         self._retention = Retention(self._folder, self._most_bytes)
         self._queue: deque[_Entry] = deque()
         self._last = _Entry(0, 0.0, Gap(0, 0, ""))
+        #: The last offer of very many nodes.
+        self._offer = SuggestedNodes()
         #: Weights that were put into the queue (under the engine's lock) and taken out of it (by the thread).
         self._put = self._taken = 0
         #: The events that are left out now, as the queue is full: the first of them; 0: none.
@@ -153,7 +158,10 @@ class Recorder:
         """Record an event, before it is handled."""
         weight, queue = _BYTES_OF_EVENT, self._queue
         if isinstance(event, _OFFERS):
-            weight += _BYTES_OF_NAME * len(event.nodes)
+            names = len(event.nodes)
+            weight += _BYTES_OF_NAME * names
+            if names > _MANY_NAMES and event.nodes is not self._offer:
+                event = self._with_known_offer(event)
         is_full = self._put - self._taken + weight > _MOST_QUEUED or len(queue) >= _MOST_EVENTS
         if (is_full or self._lost_since) and not self._has_room_again(number, at, weight):
             return
@@ -163,6 +171,14 @@ class Recorder:
         if not self._is_awake:
             self._is_awake = True
             self._wake.set()
+
+    def _with_known_offer(self, event: FilterRequested | PrioritizeRequested) -> Event:
+        """The event with the last offer in the place of an equal one: 100 KB each, which are then free again at once.
+        Comparing them takes some microseconds, new memory for each call ten times as long."""
+        if not event.nodes.is_same_offer(self._offer):
+            self._offer = event.nodes
+            return event
+        return msgspec.structs.replace(event, nodes=self._offer)
 
     def said(self, answer: Sequence[Instruction]) -> None:
         """Record what the engine answered to the event that was heard last."""

@@ -10,6 +10,7 @@ from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.claims.service import ClaimService
 from extender.server.ordering.service import OrderingService
 from extender.server.plans.service import PlanService
+from extender.server.recording import RecordTo
 from extender.server.runtime import Runtime
 from extender.server.service import Service
 from extender.server.vpods.service import VPodService
@@ -22,11 +23,11 @@ PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(waggle_[a-z_]+)` \| (\w+) \|", re.MULTILINE)
 
 
-def served_by(algorithm: str) -> dict[str, str]:
+def served_by(algorithm: str, record: Path) -> dict[str, str]:
     """The metrics of a server with this algorithm, and the type of each."""
     cluster, election = ClusterSettings(server="http://127.0.0.1:1"), LeaderElectionSettings(enabled=True)
     chosen = AlgorithmSettings(name=algorithm)
-    service = Service(settings := Settings(cluster=cluster, leader_election=election, algorithm=chosen))
+    service = Service(settings := Settings(cluster=cluster, leader_election=election, algorithm=chosen), record=RecordTo(record))
     claims = ClaimService(settings, service.api, nodes=service.nodes)
     vpods = VPodService(settings, service.api, nodes=service.nodes)
     ordering = OrderingService(settings, service.api)
@@ -46,12 +47,13 @@ def served_by(algorithm: str) -> dict[str, str]:
         service.stop()
 
 
-def test_the_page_has_every_metric_and_no_other() -> None:
-    assert dict(ROW.findall(PAGE.read_text(encoding="utf-8"))) == served_by("packing") | served_by("hived")
+def test_the_page_has_every_metric_and_no_other(tmp_path: Path) -> None:
+    served = served_by("packing", tmp_path / "packing") | served_by("hived", tmp_path / "hived")
+    assert dict(ROW.findall(PAGE.read_text(encoding="utf-8"))) == served
 
 
-def test_an_algorithms_own_metrics_have_its_name() -> None:
-    own = served_by("hived").keys() - served_by("packing").keys()
+def test_an_algorithms_own_metrics_have_its_name(tmp_path: Path) -> None:
+    own = served_by("hived", tmp_path / "hived").keys() - served_by("packing", tmp_path / "packing").keys()
 
     assert own
     assert all(name.startswith("waggle_hived_") for name in own)
