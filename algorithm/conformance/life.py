@@ -311,6 +311,7 @@ class Life:
                 self.cluster.delete(uid)
             case Restart(seed=seed):
                 self.cluster.algorithm = self.restarted(seed)
+                self.allocated.update({uid: self.kept(pod) for uid, pod in self.allocated.items()})
                 self.preempting.clear()
             case UseFork():
                 with suppress(NotImplementedError):
@@ -353,8 +354,16 @@ class Life:
         self.cluster.expire(uid, without=written)
 
     def restarted(self, seed: int = 0) -> Guarded:
-        """A new algorithm that was told what there is, as after a restart: also which pods are not to be evicted."""
-        fresh = cast("Guarded", self.cluster.restarted(seed, nodes_by_name=bool(self.history)))
+        """A new algorithm that was told what there is, as after a restart: also which pods are not to be evicted.
+
+        Of what a Bind wrote on a pod, the annotations that the plug-in does not declare are not read again.
+        """
+        known = self.cluster.allocated
+        self.cluster.allocated = {uid: self.kept(pod) for uid, pod in known.items()}
+        try:
+            fresh = cast("Guarded", self.cluster.restarted(seed, nodes_by_name=bool(self.history)))
+        finally:
+            self.cluster.allocated = known
         if self.protected:
             fresh.set_protected_pods(self.protected)
         if self.lingering:

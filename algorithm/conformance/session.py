@@ -180,8 +180,8 @@ class _Child:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with our path, so that everything that can be imported here can be imported there."""
-    path = os.pathsep.join(str(Path(each or ".").resolve()) for each in sys.path)
+    """Ours, with our path, and the present folder as the last resort: what can be imported here can be so there."""
+    path = os.pathsep.join(str(Path(each or ".").resolve()) for each in (*sys.path, "."))
     return {**os.environ, "PYTHONPATH": path}
 
 

@@ -34,3 +34,23 @@ class Hashed(Slots):
 IGNORES_THE_OFFER = Plugin(settings=Settings, create=IgnoresTheOffer)
 TAKES_AT_ONCE = Plugin(settings=Settings, create=TakesAtOnce)
 HASHED = Plugin(settings=Settings, create=Hashed)
+
+
+class ForgetsItsDecision(Slots):
+    """It writes with the Bind how many slots a pod takes, reads it again, and does not declare that it does."""
+
+    def _taken(self, pod: Pod) -> int:
+        return int(pod.annotation("example.com/slots") or 1)
+
+    def add_allocated_pod(self, pod: Pod) -> None:
+        self.used[pod.node_name] += self._taken(pod)
+
+    def delete_allocated_pod(self, pod: Pod) -> None:
+        self.used[pod.node_name] -= self._taken(pod)
+
+    def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
+        answer = super().schedule(pod, suggested_nodes, phase)
+        return Bind(answer.node, (("example.com/slots", "3"),)) if isinstance(answer, Bind) else answer
+
+
+FORGETS_ITS_DECISION = Plugin(settings=Settings, create=ForgetsItsDecision, annotations=())

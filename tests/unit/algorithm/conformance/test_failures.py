@@ -137,3 +137,8 @@ def test_shortening_keeps_what_is_needed(wanted: set[int]) -> None:
     calls = [Ask(str(number), ("n",), Phase.FILTERING) for number in range(10)]
     needed = [calls[number] for number in sorted(wanted)]
     assert shortened(calls, lambda some: all(each in some for each in needed), lambda: False) == needed
+
+
+def test_a_decision_that_is_not_declared_is_lost_by_a_restart() -> None:
+    report = run(Request(plugin=f"{FAULTY}:FORGETS_ITS_DECISION", only=("recovery-keeps-decisions",), lives=15))
+    assert "after a restart it decides differently" in failure(report).text
