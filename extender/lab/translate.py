@@ -7,6 +7,8 @@
     any other   nvidia.com/gpu; parts are         waggle.dev/gang and      node affinity              namespace
                 rounded up                        waggle.dev/gang-min
 
+An algorithm whose plug-in says that it reads `waggle.dev/gpu-milli` is spoken to as `fgd` is.
+
 A job with templates is not translated. Raises TranslationError for a job that the algorithm has no words for.
 """
 
@@ -23,6 +25,7 @@ from algorithm.fgd.needs import MILLI, MODEL, WHOLE, Need
 from algorithm.hived.formats.podspec import MAX_PRIORITY, OPPORTUNISTIC, SPEC
 from algorithm.model import PODS, Node, Pod, pairs
 from algorithm.packing.gangs import GANG, GANG_MIN
+from algorithm.registry import AlgorithmError, reads
 from extender.embedded.kubescheduler.model import NodeSelectorTerm, Requirement, SchedNode, SchedPod
 from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode
 
@@ -61,8 +64,8 @@ class Translator:
     """Translates for one algorithm, and counts what it had to assume."""
 
     def __init__(self, algorithm: str) -> None:
-        self._wish, self.traits = _ALGORITHMS.get(algorithm, (_common, Traits()))
-        self._has_parts = self._wish is _fgd
+        self._wish, self.traits = _ALGORITHMS.get(algorithm) or (_words_of(algorithm), Traits())
+        self._has_parts = self._wish is _parts
         self._assumed: Counter[str] = Counter()
         self._resource_names: dict[tuple[str, ...], frozenset[str]] = {}
 
@@ -176,12 +179,12 @@ def _common(job: Job, assumed: Counter[str]) -> _Wish:
     return _Wish(gpus, annotations, has_affinity=bool(gpus and job.gpu_models))
 
 
-def _fgd(job: Job, assumed: Counter[str]) -> _Wish:
+def _parts(job: Job, assumed: Counter[str]) -> _Wish:
     milli = job.requests.get(GPU, 0)
     annotations = {MODEL: "|".join(job.gpu_models)} if milli and job.gpu_models else {}
     if job.gang and job.pods > 1:
         assumed[
-            "fgd has no gangs: pods are placed one by one, and hold their places until their job has all of them"
+            "it has no gangs: pods are placed one by one, and hold their places until their job has all of them"
         ] += 1
     if 0 < milli < WHOLE:
         return _Wish(0, annotations | {MILLI: str(milli)})
@@ -219,6 +222,15 @@ def _quoted(text: str) -> str:
 _Translate = Callable[[Job, "Counter[str]"], _Wish]
 _ALGORITHMS: Mapping[str, tuple[_Translate, Traits]] = {
     "packing": (_common, Traits(binds_help_nobody=True, is_local=True, ignores_tenants=True)),
-    "fgd": (_fgd, Traits(binds_help_nobody=True, is_local=True, ignores_tenants=True)),
+    "fgd": (_parts, Traits(binds_help_nobody=True, is_local=True, ignores_tenants=True)),
     "hived": (_hived, Traits(binds_help_nobody=True)),
 }
+
+
+def _words_of(algorithm: str) -> _Translate:
+    """The words for an algorithm that is none of ours, by the annotations that it says it reads."""
+    try:
+        wishes = reads(algorithm).wishes
+    except AlgorithmError:  # whoever makes the algorithm says so
+        wishes = None
+    return _parts if wishes is not None and MILLI in wishes else _common

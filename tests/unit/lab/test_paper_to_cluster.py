@@ -22,6 +22,8 @@ from extender.lab.fgd_study import Line, Study, columns, typical
 from extender.lab.fgd_study import _node as node_of
 from extender.lab.fgd_study import _pod as pod_of
 from extender.lab.openb import PodLine, read_nodes, read_pods
+from extender.lab.translate import Translator
+from extender.lab.workload import Job
 from tests.unit.lab.test_fgd_study import NODES
 from tests.unit.lab.test_fgd_study import PODS as LINES
 
@@ -108,6 +110,25 @@ def test_a_wrong_annotation_is_refused(gradient: ModuleType, milli: str) -> None
 
 def part(name: str, milli: int) -> Pod:
     return Pod(namespace="default", name=name, uid=f"uid-{name}", annotations=(("waggle.dev/gpu-milli", str(milli)),))
+
+
+def test_a_simulation_asks_it_for_parts_of_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (made,) = Translator("gradient").pods(Job("a", 0, {"gpu": 300}))
+    assert made.pod.annotation("waggle.dev/gpu-milli") == "300"
+    assert "nvidia.com/gpu" not in dict(made.pod.requests)
+    (made,) = Translator("packing").pods(Job("a", 0, {"gpu": 300}))
+    assert dict(made.pod.requests)["nvidia.com/gpu"] == 1
+
+
+def install(folder: Path) -> None:
+    """Leave the plug-in in a folder as pip would."""
+    (folder / "gradient.py").write_text(TEXT)
+    info = folder / "gradient-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gradient\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[waggle.algorithms]\ngradient = gradient:PLUGIN\n")
 
 
 @pytest.mark.slow
