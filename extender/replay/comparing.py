@@ -31,7 +31,7 @@ def table(made: Counterfactual) -> list[tuple[str, ...]]:
         _row("waiting time p50 / p90 / p99", runs, lambda run: _waiting(run.measures.all)),
     ]
     for name in _tenants(runs):
-        rows.append(_row(f"  {name or '(no tenant)'}", runs, lambda run, name=name: _waiting(_group(run, name))))  # type: ignore[misc]
+        rows.append((f"  {name or '(no tenant)'}", *(_of_tenant(_group(run, name)) for run in runs)))
     rows.append(_row("never started", runs, lambda run: str(run.measures.all.never_started)))
     if any(run.measures.gpu_allocation is not None for run in runs):
         rows.append(_row("GPUs allocated", runs, lambda run: _share(run.measures.gpu_allocation)))
@@ -70,6 +70,12 @@ def _waiting(group: Group | None) -> str:
         return "-"
     delay = group.delay
     return " / ".join(short(value) for value in (delay.p50, delay.p90, delay.p99) if value is not None)
+
+
+def _of_tenant(group: Group | None) -> str:
+    """Its waiting times, and how many of its jobs are not in them, since they never started."""
+    never = f", {group.never_started} never" if group is not None and group.never_started else ""
+    return f"{_waiting(group)}{never}"
 
 
 def short(seconds: float) -> str:

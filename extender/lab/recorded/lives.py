@@ -32,6 +32,7 @@ from extender.scheduling.events import (
     PodSeen,
     PreemptAnswer,
     Reconfigured,
+    TermEnded,
 )
 from extender.scheduling.policy import Policy
 from extender.scheduling.reads import GANG_ANNOTATION
@@ -149,6 +150,8 @@ class Lives:
                 self._chosen(event.uid)
             case BindFinished() if event.outcome.kind in (OutcomeKind.REJECTED, OutcomeKind.LOST):
                 self.left_out["a binding failed on the API server"] += 1
+            case TermEnded():
+                self.left_out["this replica stopped leading; what another one decided counts as it came"] += 1
             case DependenciesChanged():
                 self.left_out["start-up ordering held a pod back, or let it go"] += 1
         for each in instructions:
