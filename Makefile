@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint wheel pythons attacks bench bench-hived bench-claims bench-vpods bench-plan bench-e2e hived-figure soak demo image demo-real e2b e2e audit lock clean
+.PHONY: help install test lint wheel pythons attacks bench bench-hived bench-claims bench-vpods bench-plan bench-lab bench-e2e hived-figure soak demo image demo-real e2b e2e audit lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,9 @@ bench-vpods: $(INSTALLED) ## measure decisions about vpods on the original's wor
 
 bench-plan: $(INSTALLED) ## measure plans of 2,000 pods on 5,000 nodes, and the engine of dependencies
 	@$(BIN)/python -m tests.bench.plan $(ARGS)
+
+bench-lab: $(INSTALLED) ## measure simulations of 100,000 pods on 1,000 nodes
+	@$(BIN)/python -m tests.bench.lab $(ARGS)
 
 bench-e2e: $(INSTALLED) ## measure what Waggle costs a real kube-scheduler (needs Go, as e2e does)
 	@$(BIN)/python -m tests.e2e.build >/dev/null

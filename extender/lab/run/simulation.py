@@ -21,6 +21,7 @@ import msgspec
 from algorithm.model import Node
 from extender.embedded.kubescheduler.model import SchedNode, SchedPod
 from extender.lab.checking import check
+from extender.lab.expecting import FGD, REMARK, with_expected
 from extender.lab.measures import measures
 from extender.lab.results import JobResult, Run, Stay
 from extender.lab.run.accounts import Accounts
@@ -77,7 +78,9 @@ class Simulation:
     def __init__(self, workload: Workload, options: RunOptions) -> None:
         check(workload)
         self.workload, self.options = workload, options
-        configuration = configure(options.settings, options.scheduler, algorithm=options.algorithm, seed=options.seed)
+        settings = with_expected(options.settings, workload) if options.algorithm == FGD else options.settings
+        self._remarks = () if settings == options.settings else (REMARK,)
+        configuration = configure(settings, options.scheduler, algorithm=options.algorithm, seed=options.seed)
         self._translator = Translator(options.algorithm)
         self._clock, self._agenda = LabClock(), Agenda()
         self._cluster = LabCluster(configuration.reads.decisions, self._clock)
@@ -272,7 +275,7 @@ class Simulation:
             jobs=jobs,
             series=self._accounts.series.series(),
             measures=measures(jobs, self._accounts.series),
-            remarks=self._translator.remarks,
+            remarks=(*self._remarks, *self._translator.remarks),
             stopped=self._stopped,
             attempts=self.scheduling.attempts,
             stays=tuple(self.jobs.stays),
