@@ -17,7 +17,7 @@ from algorithm.model import Node, Pod
 from algorithm.registry import create
 
 #: Submissions of pods; each algorithm places those that it can.
-_SUBMISSIONS = 60
+_SUBMISSIONS = 40
 #: The smallest of so many runs counts.
 _RUNS = 5
 #: The time limit of one run.
@@ -77,7 +77,7 @@ def _drawn(world: World, at: int) -> tuple[list[Node], list[Pod]]:
 
     @seed(at)
     @settings(
-        max_examples=3,
+        max_examples=2,
         deadline=None,
         database=None,
         phases=(HypothesisPhase.generate,),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 #: The nodes of a world for decisions that are timed.
-CROWD = tuple(f"crowd-{number:03}" for number in range(100))
+CROWD = tuple(f"crowd-{number:03}" for number in range(60))
 
 
 @dataclass(frozen=True, kw_only=True)
