@@ -42,6 +42,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     world: str = ""
     #: Names of checks; empty: all.
     only: tuple[str, ...] = ()
+    #: Names of checks: once one of them has failed, no more lives are lived.
+    until: tuple[str, ...] = ()
     #: Optional methods that the algorithm has, as its author says; None: the author does not say.
     abilities: tuple[str, ...] | None = None
     #: Lives of clusters, the most steps of one, and the most CPU seconds for everything.

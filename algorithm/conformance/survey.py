@@ -110,7 +110,7 @@ def survey(trial: Trial, names: Sequence[str]) -> list[Result]:
     def begin() -> Life | None:
         nonlocal lives
         is_late = time.process_time() - cpu > end or time.monotonic() - begun > _PATIENCE * end
-        if is_late or len(found) == len(names) or found.keys() & ENDS:
+        if is_late or len(found) == len(names) or found.keys() & {*ENDS, *trial.request.until}:
             return None
         lives += 1
         if trial.on_call is not None:

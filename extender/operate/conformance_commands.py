@@ -55,6 +55,9 @@ def conformance(
     ] = None,
     list_checks: Annotated[bool, typer.Option("--list", help="Show all checks, and try nothing.")] = False,
     world: Annotated[str, typer.Option(metavar="MODULE:NAME", help="Nodes and pods (Worlds), not the plug-in's.")] = "",
+    exit_first: Annotated[
+        bool, typer.Option("--exitfirst", "-x", help="Live no more lives once a check has failed.")
+    ] = False,
     lives: Annotated[int, typer.Option(min=1, max=100_000, help="Lives of clusters, at most.")] = 100,
     seconds: Annotated[float, typer.Option(min=1, max=86_400, help="How long all of it may take.")] = 60.0,
     limit: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds that one call may take.")] = 10.0,
@@ -71,15 +74,26 @@ def conformance(
 
     Exit status: 0 it conforms; 1 it does not; 2 it cannot be tried at all.
     """
+    from algorithm.conformance.catalogue import CHECKS  # noqa: PLC0415
     from algorithm.conformance.logs import write_logs  # noqa: PLC0415
     from algorithm.conformance.report import as_json, as_junit, as_text, listed  # noqa: PLC0415 - only here
 
     if list_checks:
         say(listed())
         return
+    until = [check.name for check in CHECKS] if exit_first else []
     try:
         report = _report(
-            plugin, settings, only or (), skip or (), world=world, lives=lives, seconds=seconds, limit=limit, seed=seed
+            plugin,
+            settings,
+            only or (),
+            skip or (),
+            until=until,
+            world=world,
+            lives=lives,
+            seconds=seconds,
+            limit=limit,
+            seed=seed,
         )
     except (ValueError, OSError) as error:
         raise refuse(error) from error

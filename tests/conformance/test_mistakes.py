@@ -41,7 +41,15 @@ WITHOUT_MISTAKE = {"abilities-as-declared"}
 
 def tried(mistake: Mistake, only: tuple[str, ...] = ()) -> Report:
     return run(
-        request_of(plugin=mistake.reference, settings=mistake.settings, only=only, lives=300, seconds=LIMIT, limit=2.0)
+        request_of(
+            plugin=mistake.reference,
+            settings=mistake.settings,
+            only=only,
+            until=(mistake.check,),
+            lives=300,
+            seconds=LIMIT,
+            limit=2.0,
+        )
     )
 
 
