@@ -23,6 +23,7 @@ from algorithm.interface import SchedulerAlgorithm
 from algorithm.model import CPU as CORES
 from algorithm.model import MEMORY as BYTES
 from algorithm.model import Node, Pairs, Pod, pairs
+from extender.lab.recorded.durations import Durations
 from extender.lab.recorded.jobs import BROKEN, Chain, Describer, RecordedJob, jobs_of, minimum_of
 from extender.lab.recorded.lives import How, Lives, NodeLife, PodLife, likeness
 from extender.lab.results import Ended, Fate, JobResult, Stay
@@ -99,7 +100,7 @@ class FromLog:
             raise ValueError("the recording has no node")
         lives.settle()
         jobs = jobs_of(lives.pods.values(), self._describer)
-        made = [(job, self._job(job)) for job in jobs]
+        made = self._with_estimates([(job, self._job(job)) for job in jobs])
         made.sort(key=lambda each: (each[1].arrival, not _ran_before(each[0])))
         workload = Workload(
             self._name,
@@ -113,6 +114,20 @@ class FromLog:
         stays = tuple(stay for recorded, job in made for stay in self._stays(recorded, job))
         given_up = tuple(each for recorded, _ in made if (each := _given_up(recorded)) is not None)
         return Recorded(workload, results, stays, given_up, lives.now)
+
+    def _with_estimates(self, made: list[tuple[RecordedJob, Job]]) -> list[tuple[RecordedJob, Job]]:
+        """Give jobs that never had their places the run time of others that are like them."""
+        durations = Durations()
+        for _, job in made:
+            if job.seconds is not None:
+                durations.add(job)
+        return [(recorded, self._estimated(job, durations) if _had_no_run(recorded) else job) for recorded, job in made]
+
+    def _estimated(self, job: Job, durations: Durations) -> Job:
+        seconds, of = durations.like(job)
+        time = "to the end" if seconds is None else f"as long as the median of {of}"
+        self._remarks[f"a job never had all of its places; if it gets them, it runs {time}"] += 1
+        return replace(job, seconds=seconds)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
@@ -157,12 +172,8 @@ class FromLog:
         """How long the last run took; None: that is not known."""
         last = [chain.last for chain in recorded.chains]
         if any(life.placed is None for life in last):
-            gone = all(life.end is not None for life in last)
-            self._remarks[
-                "a job was deleted while it waited; if it gets its places before that, it runs to the end"
-                if gone
-                else "a job never had all of its places; if it gets them, it runs to the end"
-            ] += 1
+            if not _had_no_run(recorded):
+                self._remarks["a job was evicted, or lost its node, and did not run again; it runs to the end"] += 1
             return None
         ends = [life.end for life in last if life.end is not None and life.how not in BROKEN]
         if len(ends) < len(last):
@@ -283,6 +294,11 @@ class FromLog:
                     ended = Ended.CUT if life.how is None else _ENDED[life.how]
                     end = self.lives.now if life.end is None else life.end
                     yield Stay(job=job.name, pod=number, node=life.node, start=life.placed, end=end, ended=ended)
+
+
+def _had_no_run(job: RecordedJob) -> bool:
+    """Whether a pod of it never had a place, so that nobody knows how long the job would have run."""
+    return any(all(life.placed is None for life in chain.lives) for chain in job.chains)
 
 
 def _ran(life: PodLife) -> float:

@@ -27,7 +27,9 @@ def served_by(algorithm: str, record: Path) -> dict[str, str]:
     """The metrics of a server with this algorithm, and the type of each."""
     cluster, election = ClusterSettings(server="http://127.0.0.1:1"), LeaderElectionSettings(enabled=True)
     chosen = AlgorithmSettings(name=algorithm)
-    service = Service(settings := Settings(cluster=cluster, leader_election=election, algorithm=chosen), record=RecordTo(record))
+    service = Service(
+        settings := Settings(cluster=cluster, leader_election=election, algorithm=chosen), record=RecordTo(record)
+    )
     claims = ClaimService(settings, service.api, nodes=service.nodes)
     vpods = VPodService(settings, service.api, nodes=service.nodes)
     ordering = OrderingService(settings, service.api)

@@ -110,6 +110,28 @@ def test_a_pod_that_was_deleted_while_it_waited_stops_waiting() -> None:
     assert points[-1].waiting_pods == 0
 
 
+@pytest.mark.parametrize(
+    ("waits", "seconds", "of"),
+    [
+        (gpu_pod("w", 2), 30.0, "its tenant's jobs of this size"),
+        (gpu_pod("w", 2, namespace="others"), 30.0, "all jobs of this size"),
+        (gpu_pod("w", 1, namespace="others"), 40.0, "all jobs"),
+    ],
+)
+def test_a_job_without_a_run_runs_as_long_as_jobs_like_it(waits: Pod, seconds: float, of: str) -> None:
+    log = told()
+    for name, gpus, run in (("a", 2, 10.0), ("b", 2, 30.0), ("c", 2, 50.0), ("d", 4, 60.0)):
+        pod = gpu_pod(name, gpus)
+        log.runs(pod, log.made.lives.now, log.made.lives.now)
+        log.goes(pod, log.made.lives.now + run)
+    log.tell(200.0, PodSeen(waits))
+    recorded = log.done(300.0)
+
+    assert recorded.workload.jobs[-1].seconds == seconds
+    said = f"a job never had all of its places; if it gets them, it runs as long as the median of {of} (1 time)"
+    assert said in recorded.workload.remarks
+
+
 def test_a_gated_pod_arrives_when_its_gate_goes() -> None:
     log, pod = told(), gpu_pod("a")
     log.tell(10.0, PodSeen(replace(pod, gated=True)))
