@@ -73,8 +73,8 @@ class Ends(Generic[Id]):
 
     def overtaken(self, node: Node[Id], done: Done[Id]) -> str:
         """Return why the node has to run again although it says that it has ended; "" if it has not."""
-        if done.status is Status.FAILED:
-            because = done.reason.because if done.reason is not None else ()
+        because = done.reason.because if done.reason is not None else ()
+        if done.status is Status.FAILED and because:
             late = any(key in node.verdicts or self._things.get(key).changed > node.started for key in because)
             if late and all(self._met(node, key) for key in because):
                 return f"{named(because)} recovered while it ran"

@@ -216,9 +216,20 @@ class Graph(Generic[Id]):
             self._again(node, f"{thing.id} has recovered")
 
     def _lost(self, thing: Thing[Id], cause: str) -> None:
-        self.things.lost_at = self.things.generation
-        for node in self._ends.lost(thing):
-            self._again(node, cause)
+        """Run the ended nodes again that relied on the thing, and those that relied on these: none of them counts as
+        ready meanwhile, so that no other node goes on because of what may not last."""
+        stack = [thing]
+        while stack:
+            each = stack.pop()
+            self.things.lost_at = self.things.generation
+            for node in self._ends.lost(each):
+                self._again(node, cause)
+                own = self.things.get(node.id)
+                if own.status is _IS_READY:
+                    own.status = _IS_PENDING
+                    self.things.change(own)
+                    self._has_lost = True
+                    stack.append(own)
 
     # -- runs ----------------------------------------------------------------------------------------------------
 

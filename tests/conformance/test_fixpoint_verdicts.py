@@ -277,6 +277,44 @@ def test_f48_what_relied_on_a_deleted_id_is_judged_again() -> None:
     assert (reason(report, "b").code, reason(report, "a").root) == (Code.NOT_FOUND, ("data",))
 
 
+def test_f48_nobody_goes_on_because_of_what_relied_on_a_deleted_id() -> None:
+    """b relied on data, c on b. `late` appears when data are gone, before b has looked again: c is not ready then."""
+    deleted: list[bool] = []
+
+    def at_rest() -> bool:
+        if not deleted:
+            graph.engine.arrive("late")
+            deleted.append(graph.engine.gone("data"))
+            return True
+        return False
+
+    graph = Declared(
+        {"c": ["b"], "b": ["data"], "d": [], "late": ["c"]}, data={"d": ["data"]}, emits={"late": ["made"]}
+    )
+    report = graph.run(["b", "c", "d"], at_rest=at_rest)
+    assert (report.ready, report.failed) == (("d",), ("b", "c", "late"))
+    assert all(reason(report, name).root == ("data",) for name in ("b", "c", "late"))
+    assert "made" not in report.by_id
+
+
+def test_f48_nodes_that_relied_on_each_other_do_not_keep_each_other_ready() -> None:
+    """a was ready when b came to need it, and then a came to need b: both rest on nothing but each other and data."""
+    rests: list[int] = []
+
+    def at_rest() -> bool:
+        rests.append(0)
+        if len(rests) == 1:
+            graph.needs["a"] = [Need("b"), Need("data")]
+            graph.engine.arrive("a", "new")
+        elif len(rests) == 2:
+            graph.engine.gone("data")
+        return len(rests) < 3
+
+    graph = Declared({"a": [], "b": ["a"], "d": []}, data={"d": ["data"]})
+    report = graph.run(at_rest=at_rest)
+    assert (report.ready, report.failed) == (("d",), ("a", "b"))
+
+
 def test_f48_a_deleted_node_is_forgotten_and_may_come_again() -> None:
     graph = Declared({"a": ["?b"], "b": []})
     graph.engine.run("ab")

@@ -10,9 +10,6 @@ import pytest
 from extender.fixpoint import Pool
 from tests.conformance.plan_adversary import programs, worlds
 
-#: Of 6,000 programs.
-_MOST_WRONG = 60
-
 
 def test_random_programs_end_as_the_documents_say() -> None:
     assert [each for seed in range(219, 469) for each in programs.faults(seed)] == []
@@ -32,10 +29,7 @@ def test_plans_of_random_worlds_keep_their_promises() -> None:
 
 @pytest.mark.slow
 def test_many_random_programs_end_as_the_documents_say() -> None:
-    """Known: where something is gone while coroutines wait, reasons and waves of a few still depend on timing."""
-    wrong = [seed for seed in range(1000, 7000) if programs.faults(seed)]
-    assert [seed for seed in wrong if not programs.draw(seed).gone] == []
-    assert len(wrong) <= _MOST_WRONG, wrong
+    assert [each for seed in range(1000, 7000) for each in programs.faults(seed)] == []
 
 
 @pytest.mark.slow

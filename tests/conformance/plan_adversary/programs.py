@@ -220,12 +220,16 @@ class Oracle:
             self._forget([name])
 
     def _forget(self, lost: Iterable[str]) -> None:
-        """Nodes that are ready and relied on what is lost look again; those that still wait do so at their end."""
-        self.gone |= set(lost)
-        for name, end in list(self.ends.items()):
-            if end[0] != "failed" and self._relied_on(name, set(lost)):
+        """Nodes that relied on what is lost, and have not failed, look again; so do those that relied on them. Nodes
+        that still wait do so at their end."""
+        now = set(lost)
+        while now:
+            self.gone |= now
+            found = {name for name, end in self.ends.items() if end[0] != "failed" and self._relied_on(name, now)}
+            for name in found:
                 del self.ends[name]
                 self.phase.pop(name, None)
+            now = found
 
     def _relied_on(self, name: str, lost: set[str]) -> bool:
         for needs, _ in self.program.nodes[name].phases:
