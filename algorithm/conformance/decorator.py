@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from pydantic import BaseModel
 
 from algorithm.conformance.catalogue import CHECKS, chosen, known
 from algorithm.conformance.logs import write_logs
@@ -32,7 +33,7 @@ _tried: dict[bytes, Report] = {}
 
 def conformance(
     plugin: Plugin[Any] | str,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | BaseModel | None = None,
     *,
     world: Any = "",
     skip: Mapping[str, str] | None = None,
@@ -66,7 +67,7 @@ def conformance(
     caller = sys._getframe(1).f_globals
     request = request_of(
         plugin=_reference(plugin, caller),
-        settings=None if settings is None else dict(settings),
+        settings=_plain(settings),
         world=_world_reference(world, plugin, caller),
         only=tuple(names),
         abilities=None if abilities is None else tuple(sorted(abilities)),
@@ -86,6 +87,13 @@ def conformance(
         return _one_test_per_check(tested, request, skipped, names)  # type: ignore[return-value]
 
     return decorate
+
+
+def _plain(settings: Mapping[str, Any] | BaseModel | None) -> dict[str, Any] | None:
+    """The settings as JSON has them, for another process."""
+    if isinstance(settings, BaseModel):
+        return settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return None if settings is None else dict(settings)
 
 
 def _nothing(self: Any) -> None:

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,10 @@ from algorithm.registry import API_VERSION
 _PATIENCE = 15.0
 #: Seconds for the import of the plug-in and of the kit.
 _START = 60.0
-#: Characters of the other process's output that are shown.
+_NEEDS_HYPOTHESIS = "the conformance kit needs Hypothesis: pip install 'waggle-scheduler[conformance]'"
+#: Seconds that the process may take to end by itself once it is done.
+_LAST_SECONDS = 5.0
+#: Bytes of the other process's output that are shown.
 _MOST_OUTPUT = 2000
 _ORDER = {check.name: number for number, check in enumerate(CHECKS)}
 
@@ -49,6 +53,8 @@ def run(request: Request) -> Report:
     """Try the algorithm. Raises UnknownCheckError for a name in `only` that no check has."""
     names = [check.name for check in chosen(request.only)]
     begun = time.monotonic()
+    if find_spec("hypothesis") is None:
+        return Report(plugin=request.plugin, contract=API_VERSION, unusable=_NEEDS_HYPOTHESIS)
     with tempfile.TemporaryDirectory(prefix="waggle-conformance-") as folder:
         child = _Child(request, Path(folder))
         try:
@@ -136,8 +142,7 @@ class _Child:
                     if not piece:
                         return
                     *lines, rest = (rest + piece).split(b"\n")
-                    for line in lines:
-                        yield msgspec.json.decode(line, type=_Message)
+                    yield from filter(None, map(_message, lines))
                     moved, limit = time.monotonic(), max(_START, self._request.limit + _PATIENCE)
                 now = int.from_bytes(self._counter.read_bytes()[:8], "little")
                 if now != count:
@@ -152,14 +157,22 @@ class _Child:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """End the process and what it has started, and wait for it."""
-        try:
-            self._status = self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._kill()
-            self._status = self._process.wait()
+        """Wait until the process has ended, and end what it has started and left behind."""
+        deadline = time.monotonic() + _LAST_SECONDS
+        while not self._has_ended():
+            if time.monotonic() > deadline:
+                self.was_killed = True
+                break
+            time.sleep(0.01)
+        # It is not waited for yet, so no other process group can have its number.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        self._status = self._process.wait()
+
+    def _has_ended(self) -> bool:
+        if not hasattr(os, "waitid"):  # on macOS, before Python 3.13
+            return self._process.poll() is not None
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def ended(self) -> str:
         """How the process ended, in words."""
@@ -175,8 +188,18 @@ class _Child:
 
     def output(self) -> str:
         """The end of what it wrote, in brackets; "" if it wrote nothing."""
-        text = self._output.read_bytes().decode(errors="replace").strip()
-        return f" (its output ends with: {text[-_MOST_OUTPUT:]})" if text else ""
+        with self._output.open("rb") as file:
+            file.seek(max(0, self._output.stat().st_size - _MOST_OUTPUT))
+            text = file.read(_MOST_OUTPUT).decode(errors="replace").strip()
+        return f" (its output ends with: {text})" if text else ""
+
+
+def _message(line: bytes) -> _Message | None:
+    """The message in a line; None if something else has written there."""
+    try:
+        return msgspec.json.decode(line, type=_Message)
+    except msgspec.DecodeError:
+        return None
 
 
 def _environment() -> dict[str, str]:

@@ -9,6 +9,7 @@ from algorithm.fgd import PLUGIN as FGD
 from algorithm.hived import PLUGIN as HIVED
 from algorithm.packing import PLUGIN as PACKING
 from tests.support.conformance.slots import PLUGIN as SLOTS
+from tests.support.conformance.slots import Settings
 
 
 @conformance(PACKING, lives=5)
@@ -23,7 +24,7 @@ def test_hived() -> None: ...
 def test_fgd() -> None: ...
 
 
-@conformance(SLOTS, {"slots": 2}, lives=8)
+@conformance(SLOTS, Settings(slots=2), lives=6)
 def test_slots() -> None: ...
 
 

@@ -15,7 +15,7 @@ from tests.support.conformance.slots import PLUGIN
 ROGUES = "tests.support.conformance.rogue"
 
 
-def tried(name: str, *checks: str, limit: float = 0.5) -> Report:
+def tried(name: str, *checks: str, limit: float = 1.0) -> Report:
     return run(Request(plugin=f"{ROGUES}:{name}", only=checks, lives=3, steps=20, limit=limit))
 
 
@@ -32,7 +32,7 @@ def only_failure(report: Report) -> tuple[str, str]:
         ("PRINTS", "prints-nothing", "schedule: it wrote 'here' to standard output"),
         ("STARTS_THREADS", "starts-no-threads", "schedule: Thread.start"),
         ("EXITS_POLITELY", "process-survives", "schedule raised SystemExit(3), which ends the process"),
-        ("HANGS", "calls-return", "schedule did not return within 0.5 seconds"),
+        ("HANGS", "calls-return", "schedule did not return within 1 seconds"),
     ],
 )
 def test_it_is_named_with_the_call(name: str, check: str, text: str) -> None:
