@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from algorithm.conformance.report import as_text
+from algorithm.conformance.results import Request
+from algorithm.conformance.session import run
 from algorithm.interface import Bind, Phase, SchedulerAlgorithm, SuggestedNodes, Wait
 from algorithm.model import Node, Pod
 from algorithm.registry import AlgorithmError, create
@@ -55,6 +58,13 @@ def pod(name: str, node: str = "") -> Pod:
 
 def test_the_algorithm_is_as_short_as_the_page_promises() -> None:
     assert len(ALGORITHM.splitlines()) <= 40
+
+
+def test_the_algorithm_keeps_the_contract(tmp_path: Path) -> None:
+    """With all checks of the conformance kit, none opted out."""
+    report = run(Request(plugin=f"{tmp_path / 'slots.py'}:PLUGIN", settings={"slots": 2}, lives=5))
+    assert report.conforms, as_text(report)
+    assert not {each.status for each in report.results} & {"excused", "warned"}
 
 
 def test_it_explains_with_numbers() -> None:

@@ -1,4 +1,4 @@
-"""The algorithms that come with Waggle, and that of the guide, keep the contract, with no check opted out."""
+"""The algorithms that come with Waggle, keep the contract, with no check opted out."""
 
 from __future__ import annotations
 
@@ -24,10 +24,6 @@ def test_hived() -> None: ...
 def test_fgd() -> None: ...
 
 
-@conformance(SLOTS, Settings(slots=2), lives=6)
-def test_slots() -> None: ...
-
-
 @pytest.mark.slow
 @conformance(PACKING, {"strategy": "spread"}, lives=100)
 class TestPackingAtLength: ...
@@ -44,5 +40,5 @@ class TestFgdAtLength: ...
 
 
 @pytest.mark.slow
-@conformance(SLOTS, lives=100)
+@conformance(SLOTS, Settings(slots=2), lives=100)
 class TestSlotsAtLength: ...
