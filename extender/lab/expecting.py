@@ -16,7 +16,7 @@ from extender.lab.workload import Workload
 from extender.settings import parse_yaml
 
 FGD = "fgd"
-REMARK = "fgd was told to expect the pods of the workload, since its settings name no typical pods"
+REMARK = "it was told to expect the pods of the workload, since its settings name no typical pods"
 
 
 def with_expected(settings: str, workload: Workload) -> str:

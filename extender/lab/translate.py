@@ -105,7 +105,8 @@ class Translator:
         """Return the kind of the job's waiting pods: equal for jobs that differ only in their names and times. None:
         its pods are like no others."""
         if job.templates:
-            return None
+            alike = {_unnamed(pod) for pod in job.templates}
+            return (alike.pop(), job.excluded) if len(alike) == 1 else None
         gang = job.pods if job.gang and job.pods > 1 else 0
         tenant = "" if self.traits.ignores_tenants else job.tenant
         return tenant, job.priority, gang, job.gpu_models, job.excluded, tuple(sorted(job.requests.items()))
@@ -155,6 +156,12 @@ def _cleared(pod: Pod, *, keeps_place: bool) -> Pod:
         terminating=False,
         gated=False,
     )
+
+
+def _unnamed(pod: Pod) -> Pod:
+    """What a record says beside which pod it is."""
+    cleared = _cleared(pod, keeps_place=False)
+    return replace(cleared, name="", uid="", resource_version="", created="")
 
 
 def _constrained(pod: SchedPod, models: tuple[str, ...], excluded: tuple[str, ...]) -> SchedPod:

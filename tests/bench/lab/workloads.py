@@ -10,7 +10,7 @@ _MEAN = 3600.0
 
 
 def workload_of(*, pods: int, nodes: int, load: float, parts: bool = False, seed: int = 1) -> Workload:
-    """So many pods, which need `load` of the GPUs of so many nodes with eight each. `parts`: parts of GPUs, no gangs."""
+    """So many pods, which need `load` of the GPUs of so many nodes, eight each. `parts`: parts of GPUs, no gangs."""
     random = Random(seed)
     machines = tuple(MachineNode(f"n{at}", {CPU: 96_000, MEMORY: 512 << 30, GPU: 8000}, "A100") for at in range(nodes))
     jobs: list[Job] = []

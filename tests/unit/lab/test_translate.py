@@ -86,6 +86,27 @@ def test_priorities_beyond_those_of_hived_are_cut_and_said() -> None:
     assert translator.remarks == ("a priority was cut to -1 (opportunistic) to 1000 (1 job)",)
 
 
+def test_jobs_are_of_one_kind_if_only_their_names_and_times_differ() -> None:
+    packing, hived = Translator("packing"), Translator("hived")
+    other = replace(GANG, name="other", arrival=5.0, seconds=1.0)
+    assert packing.kind(GANG) == packing.kind(other)
+    for field, value in (("priority", 0), ("pods", 3), ("gang", False), ("requests", {GPU: 1000}), ("gpu_models", ())):
+        assert packing.kind(GANG) != packing.kind(replace(GANG, **{field: value}))
+    elsewhere = replace(GANG, tenant="production")
+    assert packing.kind(GANG) == packing.kind(elsewhere)
+    assert hived.kind(GANG) != hived.kind(elsewhere)
+
+
+def test_recorded_pods_are_of_one_kind_if_their_records_are_alike() -> None:
+    first, second = (Pod(namespace="x", name=name, uid=name, requests=(("cpu", 1),)) for name in "ab")
+    kind = Translator("packing").kind
+    assert kind(replace(GANG, templates=(first,))) == kind(replace(GANG, name="b", templates=(second,)))
+    assert kind(replace(GANG, pods=2, templates=(first, second))) == kind(replace(GANG, templates=(first,)))
+    labelled = replace(second, labels=(("a", "b"),))
+    assert kind(replace(GANG, templates=(first,))) != kind(replace(GANG, templates=(labelled,)))
+    assert kind(replace(GANG, pods=2, templates=(first, labelled))) is None
+
+
 def test_records_are_used_as_they_are() -> None:
     pod = Pod(namespace="x", name="p", node_name="n", phase="Running", annotations=(("a", "b"),), labels=(("l", "m"),))
     node = Node(name="n0", allocatable=(("cpu", 7),))
