@@ -355,6 +355,10 @@ def demo(
     settings: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The algorithm's settings, in its own format; YAML for most.")
     ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Record what Waggle decides, for `waggle replay` and `waggle record`."),
+    ] = None,
     claims: Annotated[
         bool, typer.Option("--claims", help="Instead: pools of warm pods, handed out at 65 claims a second.")
     ] = False,
@@ -378,7 +382,7 @@ def demo(
     """
     from extender.demo.run import Demo, DemoError
 
-    others = {"workloads": workloads, "kube-scheduler": kube_scheduler, "settings": settings}
+    others = {"workloads": workloads, "kube-scheduler": kube_scheduler, "settings": settings, "record": record}
     refused = [f"--{name}" for name, value in others.items() if value is not None]
     refused += ["--algorithm"] if algorithm != "packing" else []
     if claims and vpods:
@@ -405,6 +409,7 @@ def demo(
                 algorithm=algorithm,
                 settings=settings,
                 verbose=verbose,
+                record=record,
             )
             ended_well = play.run(stay=stay)
     except DemoError as error:

@@ -85,9 +85,17 @@ class Cast:
     """The three processes and the connections to them. A context manager that ends them all."""
 
     def __init__(
-        self, *, port: int, verbose: bool, kube_scheduler: Path | None = None, sections: Object | None = None
+        self,
+        *,
+        port: int,
+        verbose: bool,
+        kube_scheduler: Path | None = None,
+        sections: Object | None = None,
+        record: Path | None = None,
     ) -> None:
-        """`sections` are those of Waggle's configuration that are not the demo's usual ones."""
+        """`sections` are those of Waggle's configuration that are not the demo's usual ones. `record`: the folder that
+        Waggle records into."""
+        self._record = record
         self._verbose = verbose
         self._sections = sections or {}
         self._kube_scheduler = kube_scheduler
@@ -152,6 +160,7 @@ class Cast:
             )
         )
         arguments = ["extender.cli", "serve", "--config", str(config), "--url-file", str(url_file)]
+        arguments += ["--record", str(self._record.resolve())] if self._record is not None else []
         self._waggle = self._spawn("waggle", arguments)
         deadline = time.monotonic() + _PATIENCE
         while not url_file.exists():

@@ -45,12 +45,13 @@ class Demo:
         algorithm: str = "packing",
         settings: Path | None = None,
         verbose: bool = False,
+        record: Path | None = None,
     ) -> None:
         """`algorithm` is any that is installed, `settings` a file with its settings in its own format (YAML for most).
 
         The acts expect the results that `packing` and `hived` promise, `hived` with the demo's own settings. Of any
         other algorithm they expect only that every pod runs, or waits with a reason. Without `workloads` they are
-        those of manifests/ beside this file, or HiveD's own if that is shown.
+        those of manifests/ beside this file, or HiveD's own if that is shown. `record`: the folder for a recording.
         """
         self._console = Console(highlight=False)
         self._port = port
@@ -59,6 +60,7 @@ class Demo:
         self._settings = settings
         self._kube_scheduler = kube_scheduler
         self._verbose = verbose
+        self._record = record
 
     def run(self, *, stay: bool = False) -> bool:
         """Plays all acts. With `stay` it then keeps everything running until Ctrl-C. Raises DemoError."""
@@ -89,7 +91,11 @@ class Demo:
     def _cast(self) -> Cast:
         section = hived.ALGORITHM if self._tenants else self._checked()
         return Cast(
-            port=self._port, verbose=self._verbose, kube_scheduler=self._kube_scheduler, sections={"algorithm": section}
+            port=self._port,
+            verbose=self._verbose,
+            kube_scheduler=self._kube_scheduler,
+            sections={"algorithm": section},
+            record=self._record,
         )
 
     def _checked(self) -> Object:

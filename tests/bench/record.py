@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -173,7 +174,8 @@ def checkpoint(pods: int) -> None:
     gc.freeze()
     with tempfile.TemporaryDirectory() as folder:
         recorder = Recorder(Path(folder) / "log", "packing", {}, Policy())
-        recorder.attach(Source(engine, _pieces, Lock()))
+        holds: list[float] = []
+        recorder.attach(Source(engine, partial(_timed, holds=holds), Lock()))
         cpu, began = recorder.status.cpu, time.monotonic()
         recorder._want_checkpoint()
         while not recorder.status.checkpoints:
@@ -185,12 +187,18 @@ def checkpoint(pods: int) -> None:
         print(
             f"a checkpoint of 5,000 nodes and {pods:,} pods: {recorder._checkpointer.last_bytes / 1e6:.1f} MB, "
             f"{status.cpu - cpu:.1f} s of CPU time in {took:.0f} s; the longest hold of the engine's lock: "
-            f"{status.longest_hold * 1e3:.1f} ms"
+            f"{max(holds) * 1e3:.1f} ms of CPU time"
         )
 
 
-def _pieces(pieces: Iterator[bool]) -> Iterator[bool]:
-    return pieces
+def _timed(pieces: Iterator[bool], holds: list[float]) -> Iterator[bool]:
+    while True:
+        began = time.thread_time()
+        piece = next(pieces, None)
+        holds.append(time.thread_time() - began)
+        if piece is None:
+            return
+        yield piece
 
 
 def main() -> int:

@@ -35,6 +35,8 @@ from extender.demo.vpods.table import show_stay as show_vpods_stay
 from extender.demo.vpods.table import show_verdict as show_vpods_verdict
 from extender.demo.workloads import MANIFESTS, Act, acts, nodes
 from extender.kube.client.kubeconfig import connect
+from extender.recording.log import open_log
+from extender.recording.replaying import Replay
 from extender.settings import ClusterSettings
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.claim_world import ClaimWorld, claim_world
@@ -303,6 +305,21 @@ def test_any_installed_algorithm_can_be_watched_with_settings_of_ones_own(
     assert sum(map(int, re.findall(r"\((\d+) of \d+ run", done.stdout))) == 32
     assert "every offered node has its" in done.stdout
     assert "no gang split" not in done.stdout, "that is not what this algorithm promises"
+
+
+@pytest.mark.slow
+def test_a_recorded_demo_replays_the_crash_included(tmp_path: Path) -> None:
+    """Waggle is killed in the middle and started again: two runs in one folder, all decisions the same."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = demo(environment, "--record", str(tmp_path / "record"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    recordings = open_log(tmp_path / "record").recordings
+    assert len(recordings) == 2
+    for recording in recordings:
+        assert not [each for each in Replay(recording) if each.divergence]
+    assert recordings[0].ended is None
+    assert recordings[1].ended is not None
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_run_is_chosen_by_its_number(tmp_path: Path, log: Path) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["packing", "hived"])
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(begin=st.integers(1, 100), more=st.integers(0, 60))
 def test_a_cut_anywhere_decides_as_the_whole(tmp_path_factory: Any, algorithm: str, begin: int, more: int) -> None:
     folder, life = tmp_path_factory.mktemp("cut"), a_life(algorithm)

@@ -34,7 +34,7 @@ from tests.support.engine.simulation import EngineSimulation
 
 #: A copy has no algorithms that are being prepared.
 APART = {"SchedulerStateMachine.preparations", "Reconfiguring._preparations"}
-QUICK = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Iterator
@@ -12,13 +13,23 @@ import pytest
 
 from algorithm.interface import SuggestedNodes
 from algorithm.registry import create
+from extender.recording import checkpointer
 from extender.recording import recorder as module
 from extender.recording.checkpointer import Source
-from extender.recording.files import LOG, files_in
+from extender.recording.files import LOG, CompressedFile, files_in
 from extender.recording.log import Recording, open_log
 from extender.recording.recorder import Recorder
 from extender.recording.replaying import Replay
-from extender.scheduling.events import FilterRequested, NodeSeen, PodGone, PodSeen, Synced
+from extender.scheduling.events import (
+    AlgorithmPrepared,
+    FilterRequested,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    PrepareAlgorithm,
+    ReconfigureRequested,
+    Synced,
+)
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
 from tests.support.apiserver.api import eventually
@@ -101,7 +112,7 @@ def test_old_segments_are_deleted_and_the_rest_replays_from_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick(monkeypatch)
-    serving = Serving(tmp_path / "log", 320_000)
+    serving = Serving(tmp_path / "log", 160_000)
     serving.begin()
     while numbers(tmp_path / "log", LOG)[0] < 3:
         serving.churn(20)
@@ -110,7 +121,7 @@ def test_old_segments_are_deleted_and_the_rest_replays_from_a_checkpoint(
     recording = serving.replay()
     assert recording.header.first > 1
     assert recording.starts[0].head is not None
-    assert sum(each.path.stat().st_size for each in files_in(tmp_path / "log")) < 320_000
+    assert sum(each.path.stat().st_size for each in files_in(tmp_path / "log")) < 160_000
     assert serving.recorder.status.checkpoints > 1
 
 
@@ -126,7 +137,10 @@ def test_a_restarted_server_goes_on_in_the_same_folder(tmp_path: Path) -> None:
     assert [sum(1 for _ in each.steps()) for each in found] == [4, 7, 10]
 
 
-def test_what_was_written_is_read_while_the_server_still_runs_or_was_killed(tmp_path: Path) -> None:
+def test_what_was_written_is_read_while_the_server_still_runs_or_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(monkeypatch)
     serving = Serving(tmp_path / "log")
     serving.begin()
     serving.churn(2)
@@ -165,7 +179,99 @@ def test_a_full_queue_loses_events_which_is_said_counted_and_repaired(
     assert (gap.why, gap.last - gap.first >= lost - 1) == ("the recorder could not keep up", True)
 
 
-def test_a_hanging_engine_leaves_the_event_in_the_log(tmp_path: Path) -> None:
+def test_a_full_disk_interrupts_the_recording_which_goes_on_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(monkeypatch)
+    monkeypatch.setattr(module, "_RETRY", 0.05)
+    full = threading.Event()
+    put = CompressedFile._put
+
+    def on_disk(self: CompressedFile, data: bytes) -> None:
+        if full.is_set():
+            raise OSError(errno.ENOSPC, "No space left on device", str(self.path))
+        put(self, data)
+
+    monkeypatch.setattr(CompressedFile, "_put", on_disk)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    eventually(lambda: serving.recorder.status.queued == 0)
+    full.set()
+    serving.churn(3)
+    eventually(lambda: "No space left" in serving.recorder.status.warning)
+    serving.churn(3)
+    eventually(lambda: serving.recorder.status.lost > 0)
+    full.clear()
+    while serving.recorder.status.warning:
+        serving.churn(1)
+        time.sleep(0.02)
+    eventually(lambda: serving.recorder.status.checkpoints == 1)
+    serving.churn(2)
+    serving.recorder.close()
+    recording = open_log(tmp_path / "log").recordings[0]
+    replay = Replay(recording)
+    assert not [played for played in replay if played.divergence]
+    assert replay.number == serving.machine.sequence
+    (gap,) = replay.gaps
+    assert "No space left on device" in gap.why
+
+
+def test_the_end_of_a_server_whose_disk_is_full_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+
+    def no_room(self: CompressedFile, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(CompressedFile, "_put", no_room)
+    serving.churn(3)
+    serving.recorder.close()
+    assert not serving.recorder._thread.is_alive()
+
+
+def test_a_copy_by_somebody_else_comes_first_and_the_checkpoint_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(monkeypatch)
+    monkeypatch.setattr(checkpointer, "_AGAIN", 0.02)
+    serving = Serving(tmp_path / "log", attached=False)
+    copying = threading.Lock()
+    serving.recorder.attach(Source(serving.machine, serving.in_turns, copying))
+    serving.begin()
+    with copying:
+        serving.recorder._want_checkpoint()
+        time.sleep(0.2)
+        assert serving.recorder.status.checkpoints == 0
+    eventually(lambda: serving.recorder.status.checkpoints == 1)
+    serving.recorder.close()
+
+
+def test_no_checkpoint_is_taken_while_settings_are_being_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy would lack the algorithm that is being prepared, and a replay from it would refuse the change."""
+    quick(monkeypatch)
+    monkeypatch.setattr(checkpointer, "_AGAIN", 0.02)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    serving.handle(ReconfigureRequested(1, "packing", {"strategy": "spread"}))
+    serving.machine.preparations.carry_out(PrepareAlgorithm(1, "packing", {"strategy": "spread"}), create)
+    serving.recorder._want_checkpoint()
+    time.sleep(0.2)
+    assert serving.recorder.status.checkpoints == 0
+    serving.handle(AlgorithmPrepared(1))
+    eventually(lambda: serving.recorder.status.checkpoints == 1)
+    serving.churn(3)
+    serving.recorder.close()
+    recording = serving.replay()
+    later = Replay(recording, start=recording.starts[-1])
+    assert not [played for played in later if played.divergence]
+    assert later.engine.driver.algorithm.settings.strategy == "spread"
+
+
+def test_a_hanging_engine_leaves_the_event_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch)
+    monkeypatch.setattr(module, "_PATIENCE", 0.05)
     serving = Serving(tmp_path / "log")
     serving.begin()
     asked = FilterRequested(pod("p"), SuggestedNodes(["n0"]))
