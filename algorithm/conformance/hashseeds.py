@@ -13,14 +13,15 @@ from typing import Any
 import msgspec
 
 from algorithm.conformance.calls import Call
+from algorithm.conformance.judge import Judge, promise
+from algorithm.conformance.life import Life
 from algorithm.conformance.results import Request, Result
-from algorithm.conformance.shrink import shortened
 
 _SEEDS = ("1", "2")
 #: Seconds after which a process is taken for one that hangs.
 _LIMIT = 60.0
-_MOST_TRIES = 25
-_SECONDS_TO_SHORTEN = 12.0
+#: Pairs of processes that look for a shorter program, and seconds for all of them.
+_MOST_ROUNDS, _SECONDS_TO_SHORTEN = 12, 20.0
 
 
 class OtherProcessError(RuntimeError):
@@ -35,14 +36,28 @@ def hash_seeds_decide_alike(trial: Any, abilities: Iterable[str]) -> Result:
         request = msgspec.structs.replace(
             trial.request, settings=json.loads(json.dumps(dict(trial.given), default=str))
         )
-        different = _first_difference(request, programs)
-        if different is None:
+        different = _differences(request, programs)
+        if not different:
             return Result(check=name, status="passed", lives=len(programs))
-        program, text = different
-        calls, text = _shortened(request, programs[program], text)
+        program = min(different, key=lambda number: len(programs[number]))
+        calls, text = _shortened(request, programs[program], different[program])
     except OtherProcessError as error:
         return Result(check=name, status="failed", text=str(error))
     return Result(check=name, status="failed", text=text, calls=tuple(calls))
+
+
+class SeedsJudge(Judge):
+    """For a test that was printed: compares what two processes decide, once the life is over."""
+
+    name = "hash-seeds-decide-alike"
+
+    def __init__(self, request: Request, life: Life) -> None:
+        super().__init__(life)
+        self._request = request
+
+    def end(self) -> None:
+        for text in _differences(self._request, [self.life.calls]).values():
+            promise(False, text)
 
 
 def _some_programs(trial: Any) -> list[list[Call]]:
@@ -62,29 +77,41 @@ def _some_programs(trial: Any) -> list[list[Call]]:
 
 
 def _shortened(request: Request, calls: Sequence[Call], text: str) -> tuple[list[Call], str]:
-    begun, tries, said = time.monotonic(), 0, text
+    """Leave out calls while the processes differ. Each pair of processes tries every part that can be left out."""
+    begun, found = time.monotonic(), list(calls)
+    for _ in range(_MOST_ROUNDS):
+        candidates = _shorter(found)
+        different = _differences(request, candidates) if time.monotonic() - begun < _SECONDS_TO_SHORTEN else {}
+        if not different:
+            break
+        best = min(different, key=lambda number: len(candidates[number]))
+        found, text = candidates[best], different[best]
+    return found, text
 
-    def fails(candidate: Sequence[Call]) -> bool:
-        nonlocal tries, said
-        tries += 1
-        different = _first_difference(request, [list(candidate)])
-        said = different[1] if different is not None else said
-        return different is not None
 
-    found = shortened(calls, fails, lambda: tries >= _MOST_TRIES or time.monotonic() - begun > _SECONDS_TO_SHORTEN)
-    return found, said
+def _shorter(calls: Sequence[Call]) -> list[list[Call]]:
+    """The program without its halves, without its quarters, and so on, to each single call."""
+    found, size = [], len(calls) // 2
+    while size:
+        found += [[*calls[:begin], *calls[begin + size :]] for begin in range(0, len(calls), size)]
+        size //= 2
+    return [each for each in found if each]
 
 
-def _first_difference(request: Request, programs: Sequence[Sequence[Call]]) -> tuple[int, str] | None:
-    """The first program in which the processes decide differently, and how."""
+def _differences(request: Request, programs: Sequence[Sequence[Call]]) -> dict[int, str]:
+    """The programs in which the processes decide differently, by their numbers, and how."""
+    if not programs:
+        return {}
     one, other = _answers(request, programs)
-    for number, (these, those) in enumerate(zip(one, other, strict=True)):
-        for this, that in zip(these, those, strict=False):
-            if this != that:
-                return number, f"with PYTHONHASHSEED={_SEEDS[0]} it answers {this}, and with {_SEEDS[1]} {that}"
-        if len(these) != len(those):
-            return number, "with another PYTHONHASHSEED other calls are possible"
-    return None
+    found = ((number, _difference(*answers)) for number, answers in enumerate(zip(one, other, strict=True)))
+    return {number: text for number, text in found if text}
+
+
+def _difference(these: Sequence[str], those: Sequence[str]) -> str:
+    for this, that in zip(these, those, strict=False):
+        if this != that:
+            return f"with PYTHONHASHSEED={_SEEDS[0]} it answers {this}, and with {_SEEDS[1]} {that}"
+    return "" if len(these) == len(those) else "with another PYTHONHASHSEED other calls are possible"
 
 
 def _answers(request: Request, programs: Sequence[Sequence[Call]]) -> list[list[list[str]]]:

@@ -9,7 +9,8 @@ life.end()
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from algorithm.conformance.calls import (
@@ -36,9 +37,11 @@ from algorithm.conformance.calls import (
     UseFork,
 )
 from algorithm.conformance.guard import Guard
+from algorithm.conformance.hashseeds import SeedsJudge
 from algorithm.conformance.judges import JUDGES
-from algorithm.conformance.life import Life, Look
+from algorithm.conformance.life import Life, Look, Watcher
 from algorithm.conformance.reference import plugin_of, settings_of, worlds_of
+from algorithm.conformance.results import Request
 from algorithm.conformance.suspects import suspects
 from algorithm.interface import Phase
 from algorithm.model import Node, Pod
@@ -123,11 +126,13 @@ def life_of(
     """A new life of this plug-in, watched for one check. Raises UnusableError; calls raise ContractBroken."""
     plugin = plugin_of(reference)
     worlds = worlds_of(plugin, world)
-    checked = settings_of(plugin, worlds.settings if settings is None else settings)
+    given = worlds.settings if settings is None else settings
+    checked, request = settings_of(plugin, given), Request(plugin=reference, settings=dict(given), limit=limit)
     made = worlds.make(checked)
+    judge: Callable[[Life], Watcher] = JUDGES[check] if check in JUDGES else partial(SeedsJudge, request)
     return ReplayedLife(
         lambda: plugin.create(checked),
-        judges=[JUDGES[check]],
+        judges=[judge],
         reads=reads_of(plugin),
         guard=Guard(limit),
         history=made.history,

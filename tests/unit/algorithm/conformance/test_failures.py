@@ -80,6 +80,12 @@ def test_a_set_that_decides_is_noticed() -> None:
     report = run(Request(plugin=f"{FAULTY}:HASHED", only=("hash-seeds-decide-alike",), lives=10))
     assert "PYTHONHASHSEED" in failure(report).text
     assert len(failure(report).calls) <= 4
+    names: dict[str, object] = {}
+    exec(compile(as_test(failure(report), report.plugin, report.settings), "printed", "exec"), names)
+    test = names["test_hash_seeds_decide_alike"]
+    assert callable(test)
+    with pytest.raises(ContractBroken, match="PYTHONHASHSEED"):
+        test()
 
 
 def test_the_log_can_be_replayed(tmp_path: Path) -> None:
