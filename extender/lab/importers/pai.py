@@ -19,7 +19,6 @@ from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode, Workload
 
 #: Plans are in per cent of a core and of a GPU.
 _PERCENT = 100.0
-_STATES = frozenset({"Running", "Terminated", "Failed", "Waiting"})
 #: Jobs and tasks that are remembered while tables are joined.
 _MOST = 20_000_000
 
@@ -114,8 +113,6 @@ def _bounded(found: Sized, file: str) -> None:
 
 
 def _task(row: Row, file: str, tables: _Tables, draft: Draft) -> None:
-    if row.text("status") not in _STATES:
-        raise row.error("status", f"one of {', '.join(sorted(_STATES))}")
     job, task = row.name("job_name"), row.name("task_name")
     start, end = row.number_or_none("start_time", LATEST), row.number_or_none("end_time", LATEST)
     known = tables.jobs.get(job, _JobLine("", None, ""))

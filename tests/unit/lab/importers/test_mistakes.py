@@ -77,7 +77,6 @@ def test_a_mistake_in_a_table_is_named(tmp_path: Path, lines: list[str], said: s
     [
         (TASKS[0].replace("1900.0", "900.0"), "end_time: expected a time not before start_time (1010)"),
         (TASKS[0].replace("1010.0", "-1010.0"), "start_time: expected a number from 0"),
-        (TASKS[0].replace("Terminated", "Gone"), "status: expected one of Failed, Running, Terminated, Waiting"),
         (TASKS[0].replace("ps,1.0", "ps,0.0"), "inst_num: expected 1 or more"),
         (TASKS[0].replace("600.0", "1e300"), "plan_cpu: expected a number from 0"),
         (TASKS[1], "task_name: job-a/worker stands here twice"),
