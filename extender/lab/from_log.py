@@ -31,6 +31,8 @@ from extender.lab.translate import GPUS, MODEL_LABEL
 from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode, NodeChange, NodeFailure, Workload
 from extender.scheduling.policy import Policy
 
+#: Seconds in which a controller would have made a pod again.
+SOON = 30.0
 #: Seconds between the first and the last pod of a gang that are worth a remark.
 _SPREAD = 60.0
 _ENDED = {
@@ -74,7 +76,8 @@ class Recorded(NamedTuple):
 
 
 class FromLog:
-    """Collects a recording, see above. `decisions` are the annotations that the recorded algorithm wrote on pods."""
+    """Collects a recording, see above. `decisions` are the annotations that the recorded algorithm wrote on pods.
+    `has_controllers`: the recording says of each pod whether a controller makes it again."""
 
     def __init__(
         self,
@@ -85,12 +88,14 @@ class FromLog:
         name: str = "recording",
         decisions: frozenset[str] = frozenset(),
         devices: Mapping[str, Devices] | None = None,
+        has_controllers: bool = True,
     ) -> None:
         self.lives = Lives(policy, begin)
         self._name = name
         self._describer = Describer(algorithm)
         self._decisions = decisions
         self._devices = devices or {}
+        self._has_controllers = has_controllers
         self._remarks: Counter[str] = Counter()
 
     def finish(self) -> Recorded:
@@ -116,18 +121,25 @@ class FromLog:
         return Recorded(workload, results, stays, given_up, lives.now)
 
     def _with_estimates(self, made: list[tuple[RecordedJob, Job]]) -> list[tuple[RecordedJob, Job]]:
-        """Give jobs that never had their places the run time of others that are like them."""
+        """Give jobs whose run time is not known that of others that are like them."""
         durations = Durations()
         for _, job in made:
             if job.seconds is not None:
                 durations.add(job)
-        return [(recorded, self._estimated(job, durations) if _had_no_run(recorded) else job) for recorded, job in made]
+        return [
+            (recorded, self._estimated(recorded, job, durations) if _did_not_run_again(recorded) else job)
+            for recorded, job in made
+        ]
 
-    def _estimated(self, job: Job, durations: Durations) -> Job:
+    def _estimated(self, recorded: RecordedJob, job: Job, durations: Durations) -> Job:
         seconds, of = durations.like(job)
         time = "to the end" if seconds is None else f"as long as the median of {of}"
-        self._remarks[f"a job never had all of its places; if it gets them, it runs {time}"] += 1
-        return replace(job, seconds=seconds)
+        ran = max(_ran(life) for chain in recorded.chains for life in chain.lives)
+        if not ran:
+            self._remarks[f"a job never had all of its places; if it gets them, it runs {time}"] += 1
+            return replace(job, seconds=seconds)
+        self._remarks[f"a job lost its place, and did not run again; it runs {time}, and longer than it did"] += 1
+        return replace(job, seconds=None if seconds is None else max(seconds, ran + 1.0))
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
@@ -155,8 +167,19 @@ class FromLog:
             gpu_models=wish.models,
             patience=_patience(chains, max(arrivals)),
             excluded=self._excluded(chains),
+            again=self._is_made_again(chains),
             templates=tuple(self._template(chain.first) for chain in chains),
         )
+
+    def _is_made_again(self, chains: list[Chain]) -> bool:
+        """Whether a controller makes its pods again. Where that was not recorded, what happened tells it, if it did."""
+        if any(len(chain.lives) > 1 or chain.first.record.controlled for chain in chains):
+            return True
+        lost = [chain.last.end for chain in chains if chain.last.how in BROKEN and chain.last.end is not None]
+        if lost and self.lives.now - min(lost) > SOON:
+            self._remarks["a job was evicted, or lost its node, and nobody made it again: nobody does so here"] += 1
+            return False
+        return not self._has_controllers
 
     def _excluded(self, chains: list[Chain]) -> tuple[str, ...]:
         """The nodes that no pod of the job can go to."""
@@ -171,9 +194,7 @@ class FromLog:
     def _seconds(self, recorded: RecordedJob) -> float | None:
         """How long the last run took; None: that is not known."""
         last = [chain.last for chain in recorded.chains]
-        if any(life.placed is None for life in last):
-            if not _had_no_run(recorded):
-                self._remarks["a job was evicted, or lost its node, and did not run again; it runs to the end"] += 1
+        if _did_not_run_again(recorded):
             return None
         ends = [life.end for life in last if life.end is not None and life.how not in BROKEN]
         if len(ends) < len(last):
@@ -296,9 +317,9 @@ class FromLog:
                     yield Stay(job=job.name, pod=number, node=life.node, start=life.placed, end=end, ended=ended)
 
 
-def _had_no_run(job: RecordedJob) -> bool:
-    """Whether a pod of it never had a place, so that nobody knows how long the job would have run."""
-    return any(all(life.placed is None for life in chain.lives) for chain in job.chains)
+def _did_not_run_again(job: RecordedJob) -> bool:
+    """Whether its last run is not known: a pod of it has no place in the end, or lost it for good."""
+    return any(chain.last.placed is None or chain.last.how in BROKEN for chain in job.chains)
 
 
 def _ran(life: PodLife) -> float:

@@ -87,6 +87,7 @@ class Translator:
         pod = Pod(
             namespace=job.tenant or NAMESPACE,
             name=job.name,
+            controlled=job.again,
             priority=job.priority,
             requests=tuple(sorted(amounts.items())),
             annotations=pairs(dict(wish.annotations)),

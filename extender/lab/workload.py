@@ -44,6 +44,8 @@ class Job(msgspec.Struct, frozen=True):
     #: labels, annotations, requests and namespace as they are; nothing is translated, whatever the algorithm. A record
     #: with a node, of a job that is there at 0, runs on that node when the simulation begins.
     templates: tuple[Pod, ...] = ()
+    #: Whether a controller makes its pods again that were evicted or lost their nodes. A gang without one is over then.
+    again: bool = True
     #: Nodes that its pods can not go to.
     excluded: tuple[str, ...] = ()
     #: Seconds after its arrival at which its pods are deleted if none has had a place by then; None: never.

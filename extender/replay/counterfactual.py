@@ -121,7 +121,7 @@ def _simulated(
     recorded: Recorded, name: str, settings: str, algorithm: str, seed: int, workload: Workload, progress: Progress
 ) -> Run:
     options = RunOptions(
-        algorithm=algorithm, name=name, settings=settings, seed=seed, horizon=recorded.horizon, stays=True
+        algorithm=algorithm, name=name, settings=settings, seed=seed, horizon=recorded.horizon, whole=True, stays=True
     )
     try:
         simulation = Simulation(workload, options)

@@ -41,6 +41,7 @@ def recorded_history(log: Log, progress: Callable[[int], None] = lambda _events:
         name=log.name,
         decisions=reads(header.algorithm).decisions,
         devices=_devices(log),
+        has_controllers="controlled" in header.fields.get("Pod", ()),
     )
     if begin.head is not None:
         made.lives.begin(stage.machine.driver.nodes.values(), _records(stage.machine))

@@ -5,7 +5,7 @@ All reports of the cluster come through `take_news`: which pods were bound, and 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from extender.embedded.kubescheduler.model import SchedPod
 from extender.lab.results import Ended, JobResult, Stay
@@ -237,10 +237,28 @@ class Jobs:
             self._cluster.delete(pod.uid, Gone.DELETED)
             pod.made += 1
         job.epoch += 1
+        if not job.job.again:
+            self._end_without(again, job, was_waiting=was_waiting)
+            return
         if not was_waiting:
             self._accounts.waiting_jobs += 1
             self._accounts.running_jobs -= 1
         self._agenda.enter(self._clock.moment + MADE_AGAIN_AFTER, MadeAgain(tuple(again)))
+
+    def _end_without(self, lost: Sequence[LivePod], job: LiveJob, *, was_waiting: bool) -> None:
+        """Nobody makes these pods again: the job ends with its last one, and is not done."""
+        self._accounts.waiting_pods -= len(lost)
+        for pod in lost:
+            pod.done = True
+            job.ended += 1
+        if job.ended < len(job.pods):
+            return
+        if was_waiting:
+            self._accounts.waiting_jobs -= 1
+        else:
+            self._accounts.running_jobs -= 1
+        self.done[job.number] = job.result(None, text="evicted, or lost its node, and nobody made it again")
+        del self.live[job.number]
 
     def _count_loss(self, pod: LivePod) -> None:
         if pod.since is None:

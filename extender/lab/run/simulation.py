@@ -51,6 +51,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     #: Seconds after which the run is cut; None: it goes on until nothing happens any more.
     horizon: float | None = None
+    #: Follow the run to the horizon although nothing happens any more.
+    whole: bool = False
     #: Jobs save their work every so many seconds, and begin again from there; 0: from the beginning.
     saves_every: float = 0.0
     #: Every waiting pod is tried whenever something happens, as live, although it is like another one that was refused,
@@ -153,7 +155,10 @@ class Simulation:
         at = self._next()
         horizon = self.options.horizon
         if at is None or (horizon is not None and at > horizon):
-            self._accounts.pass_to(self.moment if horizon is None or at is None else horizon)
+            goes_on = horizon is not None and (at is not None or self.options.whole)
+            end = horizon if goes_on and horizon is not None else self.moment
+            self._accounts.pass_to(end)
+            self._clock.jump(end)
             self._is_over = True
             return False
         self._accounts.pass_to(at)

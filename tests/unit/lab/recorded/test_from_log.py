@@ -153,6 +153,22 @@ def test_an_evicted_pod_that_is_made_again_is_the_same_job() -> None:
     assert result.lost_gpu_milli_seconds == 41.0 * 2000
 
 
+def test_a_pod_that_nobody_makes_again_is_over_once_it_is_evicted() -> None:
+    log = told()
+    for name, controlled in (("bare", False), ("owned", True)):
+        log.tell(log.made.lives.now, PodSeen(gpu_pod(name, 2, controlled=controlled)))
+    bare = gpu_pod("evicted", 2)
+    log.runs(bare, 10.0, 10.0)
+    log.evicted(bare, 50.0)
+    jobs = {job.name: job for job in log.done(200.0).workload.jobs}
+
+    assert jobs["default/evicted"].again is False
+    assert jobs["default/owned"].again is True
+    assert jobs["default/bare"].again is False
+    log.made._has_controllers = False  # an older recording: nobody knows
+    assert {job.name: job.again for job in log.made.finish().workload.jobs}["default/bare"] is True
+
+
 def test_a_pod_of_others_is_no_continuation() -> None:
     log, pod = told(), gpu_pod("a", 2, labels=(("job", "a"),))
     log.runs(pod, 0.0, 10.0)

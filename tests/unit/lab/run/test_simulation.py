@@ -123,3 +123,32 @@ def test_without_any_node_everything_waits_until_one_is_back() -> None:
     found = by_name(done)
     assert (found["a"].failures, found["a"].end) == (1, 1100.0)
     assert (found["b"].start, found["b"].failures, found["b"].fate) == (1100.0, 1, Fate.WAITING)
+
+
+def test_without_a_controller_an_evicted_gang_is_over() -> None:
+    gang = Job("gang", 0.0, {GPU: 8000}, 100.0, 2, True, again=False)
+    urgent = Job("urgent", 40.0, {GPU: 8000}, 10.0, priority=10)
+    done = run(gang, urgent, job("next", 41.0, gpus=8, seconds=5.0), number=2)
+    found = by_name(done)
+
+    assert (found["gang"].evictions, found["gang"].end, found["gang"].text) == (
+        1,
+        None,
+        "evicted, or lost its node, and nobody made it again",
+    )
+    assert (found["urgent"].start, found["next"].start) == (40.0, 41.0)
+    assert (done.series.points[-1].waiting_pods, done.series.points[-1].running_jobs) == (0, 0)
+
+
+@pytest.mark.parametrize(("whole", "end"), [(False, 5.0), (True, 60.0)])
+def test_a_run_is_followed_to_its_horizon_if_that_is_wanted(whole: bool, end: float) -> None:
+    forever = job("forever", 5.0, seconds=None)
+    options = RunOptions(algorithm="packing", horizon=60.0, whole=whole, stays=True)
+    done = simulate(Workload("test", (forever,), nodes(1)), options)
+    assert (done.stays[0].end, done.measures.until) == (end, end)
+
+
+def test_what_runs_at_the_horizon_is_cut_there() -> None:
+    options = RunOptions(algorithm="packing", horizon=60.0, stays=True)
+    done = simulate(Workload("test", (job("a", 5.0),), nodes(1)), options)
+    assert [(stay.end, stay.ended) for stay in done.stays] == [(60.0, Ended.CUT)]
