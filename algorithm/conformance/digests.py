@@ -12,10 +12,14 @@ from algorithm.conformance.calls import Ask, Call
 from algorithm.conformance.guard import Guard
 from algorithm.conformance.judge import Judge
 from algorithm.conformance.life import Life
-from algorithm.conformance.observation import answers, told
+from algorithm.conformance.observation import answers, asked, told
 from algorithm.conformance.reference import plugin_of, settings_of
 from algorithm.conformance.results import Request
+from algorithm.interface import Phase
 from algorithm.registry import reads_of
+
+#: Waiting pods that are asked about after each change.
+_MOST_ASKED = 2
 
 
 class _Given(msgspec.Struct):
@@ -35,6 +39,11 @@ class _Writes(Judge):
     def after(self, call: Call, answer: Any) -> None:
         if isinstance(call, Ask):
             self.lines.append(f"schedule({self.life.waiting[call.uid].key}): {told(answer)}")
+            return
+        nodes = tuple(sorted(self.life.nodes))
+        for uid in sorted(self.life.waiting)[:_MOST_ASKED] if nodes else ():
+            found = asked(self.life.algorithm, self.life.waiting[uid], nodes, Phase.FILTERING)
+            self.lines.append(f"schedule({self.life.waiting[uid].key}): {told(found)}")
 
     def end(self) -> None:
         found = answers(self.life.algorithm, self.life.waiting, tuple(sorted(self.life.nodes)))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from algorithm.conformance.calls import Call
+from algorithm.conformance.calls import Ask, Call
 from algorithm.conformance.catalogue import BY_NAME
 from algorithm.conformance.guard import Guard
 from algorithm.conformance.harness import ContractBroken
@@ -52,6 +52,12 @@ class Trial:
     on_call: Callable[[Call | None], None] | None = None
     programs: list[list[Call]] = field(default_factory=list)
 
+    def keep(self, calls: Sequence[Call]) -> None:
+        """Keep the programs with the most questions, for processes with other hash seeds."""
+        self.programs.append(list(calls))
+        self.programs.sort(key=_questions, reverse=True)
+        del self.programs[_KEPT_PROGRAMS:]
+
     def create(self) -> SchedulerAlgorithm:
         return self.plugin.create(self.settings)
 
@@ -69,6 +75,10 @@ class Trial:
             look=look,
             on_call=self.on_call,
         )
+
+
+def _questions(calls: Sequence[Call]) -> int:
+    return sum(isinstance(call, Ask) for call in calls)
 
 
 def trial_of(request: Request, guard: Guard, on_call: Callable[[Call | None], None] | None = None) -> Trial:
@@ -119,8 +129,7 @@ def survey(trial: Trial, names: Sequence[str]) -> list[Result]:
         return current[-1]
 
     def finish(life: Life) -> None:
-        if len(trial.programs) < _KEPT_PROGRAMS and life.calls:
-            trial.programs.append(list(life.calls))
+        trial.keep(life.calls)
 
     live(trial.world, begin, finish, lives=trial.request.lives, steps=trial.request.steps, at=trial.request.seed)
     took = time.monotonic() - begun
