@@ -79,6 +79,8 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
 **Look into what happened**, in a recording of `waggle serve --record` (docs/replay.md):
 
     waggle replay LOG                                is it what was decided?
+    waggle record show LOG --pod NS/NAME             what happened to a pod
+    waggle record cut LOG OUT --from A --to B        a part, for a bug report
     waggle replay LOG --at +10m [--serve]            a moment, also as pages
     waggle replay LOG --step                         decision by decision
     waggle replay LOG --algorithm fgd                what would have differed

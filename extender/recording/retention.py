@@ -31,7 +31,7 @@ class _Numbered:
 
     @property
     def bytes(self) -> int:
-        return sum(self.paths.values())
+        return sum(list(self.paths.values()))  # another thread may add one meanwhile
 
 
 class Retention:
