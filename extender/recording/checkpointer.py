@@ -71,6 +71,11 @@ class Checkpointer:
     def is_making(self) -> bool:
         return self._work is not None
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether one is to be made, now or later."""
+        return self._wanted is not None
+
     def want(self, path: Path) -> None:
         """Make a checkpoint at this path as soon as possible, unless it cannot be."""
         if not self.impossible:

@@ -166,17 +166,18 @@ class CompressedFile:
         else:
             self._file = open_private(path)
         self._deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
-        self._is_flushed = True
+        #: Whether all that was written can be read.
+        self.is_flushed = True
 
     def write(self, text: bytes) -> None:
         self.plain_bytes += len(text)
-        self._is_flushed = False
+        self.is_flushed = False
         self._put(self._deflate.compress(text))
 
     def flush(self) -> None:
         """Let all that was written be readable. Costs a few bytes."""
-        if not self._is_flushed:
-            self._is_flushed = True
+        if not self.is_flushed:
+            self.is_flushed = True
             self._put(self._deflate.flush(zlib.Z_SYNC_FLUSH))
             self._file.flush()
 

@@ -245,7 +245,7 @@ class Recorder:
     def _run(self) -> None:
         try:
             while not self._closing.is_set():
-                self._wake.wait(0.0 if self._is_making else _FLUSH)
+                self._wake.wait(self._pause())
                 self._closing.wait(_GATHER)
                 self._wake.clear()
                 self._is_awake = False
@@ -261,6 +261,14 @@ class Recorder:
             if self._checkpointer is not None:
                 self._checkpointer.abandon()
             self._folder.close()
+
+    def _pause(self) -> float | None:
+        """For how long there is nothing to do, seconds; None: until the next event."""
+        made, file = self._checkpointer, self._file
+        if self._is_making:
+            return 0.0
+        is_idle = not self._queue and (file is None or file.is_flushed) and (made is None or not made.is_wanted)
+        return None if is_idle else _FLUSH
 
     @property
     def _is_making(self) -> bool:
@@ -422,6 +430,7 @@ class Recorder:
     def _want_checkpoint(self) -> None:
         if self._checkpointer is not None and not self._is_making:
             self._checkpointer.want(self._folder.path / name_of(self._number, CHECKPOINT))
+            self._wake.set()
 
     def _checkpoint(self) -> None:
         if self._checkpointer is None or self._ended or self._file is None:

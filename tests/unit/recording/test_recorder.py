@@ -125,6 +125,35 @@ def test_old_segments_are_deleted_and_the_rest_replays_from_a_checkpoint(
     assert serving.recorder.status.checkpoints > 1
 
 
+def test_a_segment_that_is_old_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch)
+    monkeypatch.setattr(module, "_SEGMENT_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_LEAST_OF_OLD", 0)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    eventually(lambda: len(numbers(tmp_path / "log", LOG)) > 1)
+    serving.churn(2)
+    serving.recorder.close()
+    assert len(serving.replay().segments) > 1
+
+
+def test_an_idle_recorder_sleeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is woken by the next event, not by a clock."""
+    quick(monkeypatch)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    eventually(lambda: serving.recorder.status.queued == 0 and serving.recorder._pause() is None)
+    turns = []
+    monkeypatch.setattr(serving.recorder, "_turn", lambda: turns.append(1))
+    time.sleep(0.3)
+    assert len(turns) <= 1
+    monkeypatch.undo()
+    serving.churn(1)
+    eventually(lambda: serving.recorder.status.queued == 0)
+    serving.recorder.close()
+    serving.replay()
+
+
 def test_a_restarted_server_goes_on_in_the_same_folder(tmp_path: Path) -> None:
     for run in range(3):
         serving = Serving(tmp_path / "log")
