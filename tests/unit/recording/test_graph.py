@@ -149,12 +149,12 @@ def again(root: Any) -> Any:
         str,
         plain_function,
     ],
-    ids=repr,
 )
 def test_values_come_back(value: Any) -> None:
     found = again([value, value])
     assert found == [value, value]
-    assert repr(found[0]) == repr(value)
+    if not isinstance(value, set | frozenset):  # which have no order
+        assert repr(found[0]) == repr(value)
     assert type(found[0]) is type(value)
 
 
