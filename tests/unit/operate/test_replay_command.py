@@ -11,7 +11,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from extender.cli import app
+from extender.operate.replay_check import check
+from extender.recording.log import open_log
 from tests.support.engine.scripted_log import two_nodes
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "recordings"
+
+
+def said(result: Result) -> str:
+    return " ".join(result.output.split())
 
 
 def replay(path: Path) -> Result:
@@ -134,3 +142,17 @@ def test_what_is_no_log_is_refused(tmp_path: Path, what: str) -> None:
         "text": "no header",
     }
     assert said[what] in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(("algorithm", "events"), [("packing", 55), ("hived", 71)])
+def test_a_log_of_an_earlier_release_replays_or_names_the_constants_that_differ(algorithm: str, events: int) -> None:
+    """Two logs that the release before this format has written: a life of tests/support/engine/lives.py."""
+    path = FIXTURES / f"format-1-{algorithm}.log.gz"
+    result = replay(path)
+    if result.exit_code == 1:
+        assert "recorded by a program that decides otherwise: " in said(result)
+    else:
+        assert (result.exit_code, f"{events} events" in result.output) == (0, True)
+    heard: list[str] = []
+    assert check(open_log(path), heard.append, anyway=True) == 0
+    assert "none compared" in heard[-1]
