@@ -1,4 +1,4 @@
-"""docs/plugin-authors.md, "See it decide", followed to the letter: three processes, seven pods, six slots."""
+"""docs/plugin-authors.md, followed to the letter: a package, its tests, a simulation, three processes, seven pods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -41,43 +40,70 @@ def ports() -> dict[str, str]:
     return {"8001": str(free_port()), "9096": str(free_port())}
 
 
+PIP = """#!/bin/sh
+# `pip install -e '.[test]'` without an index: the package alone, since what it needs is here.
+exec "{python}" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index \\
+  --target "{site}" .
+"""
+
+
 @pytest.fixture
-def environment(tmp_path: Path, ports: dict[str, str]) -> dict[str, str]:
-    """The page's files, its plug-in as pip would leave it, and its two commands on the PATH."""
-    (algorithm, _, explain), (project,), (config, scheduler) = blocks("python"), blocks("toml"), blocks("yaml")
-    (tmp_path / "slots.py").write_text(f"{algorithm}\n\n{explain}\nSlots.explain = explain\n")
-    (tmp_path / "waggle.yaml").write_text(f"{config}\nserver: {{port: {ports['9096']}}}\n")
-    (tmp_path / "scheduler.yaml").write_text(scheduler.replace("9096", ports["9096"]))
-    info = tmp_path / "my_algorithm-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-algorithm\nVersion: 1\n")
-    (name, point) = next(iter(tomllib.loads(project)["project"]["entry-points"]["waggle.algorithms"].items()))
-    (info / "entry_points.txt").write_text(f"[waggle.algorithms]\n{name} = {point}\n")
-    commands = tmp_path / "bin"
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The page's commands on the PATH."""
+    commands, site = tmp_path / "bin", tmp_path / "site"
     commands.mkdir()
-    for command, arguments in (("waggle", "-m extender.cli "), ("python", "")):
+    for command, arguments in (("waggle", "-m extender.cli "), ("python", ""), ("pytest", "-m pytest ")):
         (commands / command).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
-        (commands / command).chmod(0o755)
+    (commands / "pip").write_text(PIP.format(python=sys.executable, site=site))
+    for command in commands.iterdir():
+        command.chmod(0o755)
     path = os.pathsep.join((str(commands), os.environ["PATH"]))
-    return {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    return {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join((str(site), str(ROOT)))}
+
+
+def sh(script: str, folder: Path, environment: dict[str, str]) -> str:
+    """Run one block of the page. Returns what it says."""
+    done = subprocess.run(
+        ["sh", "-ec", script], cwd=folder, env=environment, check=False, timeout=300, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
 
 
 @pytest.fixture
-def started(tmp_path: Path, ports: dict[str, str], environment: dict[str, str]) -> Iterator[dict[str, str]]:
+def project(tmp_path: Path, environment: dict[str, str], ports: dict[str, str]) -> Path:
+    """The folder after the first block of the page, with the algorithm's explanation, and free ports."""
+    first = blocks("sh")[0]
+    assert "waggle new-algorithm my-slots" in first
+    said = sh(first, tmp_path, environment)
+    assert " passed" in said
+    explain = blocks("python")[-1]
+    folder = tmp_path / "my-slots"
+    with (folder / "slots" / "algorithm.py").open("a") as module:  # `python -m` finds it in the current folder
+        module.write(f"\n\n{explain}\nSlots.explain = explain\n")
+    for name in ("waggle.yaml", "scheduler.yaml"):
+        (folder / name).write_text(substituted((folder / name).read_text(), ports))
+    with (folder / "waggle.yaml").open("a") as config:
+        config.write(f"server: {{port: {ports['9096']}}}\n")
+    return folder
+
+
+@pytest.fixture
+def started(project: Path, ports: dict[str, str], environment: dict[str, str]) -> Iterator[dict[str, str]]:
     """The three programs of the page run."""
     line_of = [line.removesuffix(" &") for block in blocks("sh") for line in block.splitlines() if line.endswith(" &")]
     running: list[subprocess.Popen[bytes]] = []
     try:
         for number, line in enumerate(line_of):
-            with (tmp_path / f"{number}.log").open("wb") as log:
+            with (project / f"{number}.log").open("wb") as log:
                 command = ["sh", "-c", substituted(line, ports)]
                 running.append(
                     subprocess.Popen(
-                        command, cwd=tmp_path, env=environment, stdout=log, stderr=log, start_new_session=True
+                        command, cwd=project, env=environment, stdout=log, stderr=log, start_new_session=True
                     )
                 )
             if number == 0:
-                eventually(lambda: "kubeconfig is" in (tmp_path / "0.log").read_text())
+                eventually(lambda: "kubeconfig is" in (project / "0.log").read_text())
         yield ports
     finally:
         for process in reversed(running):
@@ -109,18 +135,19 @@ def ready(url: str) -> bool:
     return True
 
 
-def test_seven_pods_for_six_slots(started: dict[str, str], tmp_path: Path, environment: dict[str, str]) -> None:
+def test_the_workload_is_simulated_as_the_page_shows(project: Path, environment: dict[str, str]) -> None:
+    (block,) = (block for block in blocks("sh") if block.startswith("waggle simulate"))
+    said = sh(block, project, environment).splitlines()
+    shown = PAGE.partition(block)[2].partition("```\n\n```\n")[2].partition("```")[0].splitlines()
+    assert len(shown) > 5
+    assert [line for line in shown if line != "..." and line not in said] == []
+
+
+def test_seven_pods_for_six_slots(started: dict[str, str], project: Path, environment: dict[str, str]) -> None:
     url = f"http://127.0.0.1:{started['9096']}"
     eventually(lambda: ready(url), seconds=60)
     (script,) = (block for block in blocks("sh") if "for i in" in block)
-    subprocess.run(
-        ["sh", "-ec", substituted(script, started)],
-        cwd=tmp_path,
-        env=environment,
-        check=True,
-        timeout=60,
-        capture_output=True,
-    )
+    sh(substituted(script, started), project, environment)
     eventually(lambda: states(url) == ["Bound"] * 6 + ["Waiting"], seconds=60)
     waiting = next(pod for pod in get(f"{url}/v1/inspect/pods")["items"] if pod["state"] == "Waiting")
     eventually(

@@ -1,4 +1,4 @@
-"""docs/plugin-authors.md does what it says: its blocks are installed as a plug-in and run."""
+"""docs/plugin-authors.md shows what `waggle new-algorithm` writes, and that does what the page says."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from algorithm.conformance.session import run
 from algorithm.interface import Bind, Phase, SchedulerAlgorithm, SuggestedNodes, Wait
 from algorithm.model import Node, Pod
 from algorithm.registry import AlgorithmError, create
+from extender.operate.scaffold.writing import contents
 from extender.settings import Settings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "plugin-authors.md").read_text(encoding="utf-8")
@@ -26,16 +27,19 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
-ALGORITHM, TEST, EXPLAIN = blocks("python")
-(PROJECT,) = blocks("toml")
+ALGORITHM, CONTRACT, TEST, EXPLAIN = blocks("python")
+(ENTRY_POINT,) = blocks("toml")
 CONFIG, SCHEDULER = blocks("yaml")
+PACKAGE = contents("slots")
 
 
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The page's module and entry point on sys.path, as pip would leave them."""
-    (tmp_path / "slots.py").write_text(ALGORITHM, encoding="utf-8")
-    project = tomllib.loads(PROJECT)["project"]
+    """The package and its entry point on sys.path, as pip would leave them."""
+    (tmp_path / "slots").mkdir()
+    for path in ("slots/__init__.py", "slots/algorithm.py"):
+        (tmp_path / path).write_text(PACKAGE[path], encoding="utf-8")
+    project = tomllib.loads(PACKAGE["pyproject.toml"])["project"]
     info = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
@@ -44,7 +48,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    sys.modules.pop("slots", None)
+    for name in ("slots", "slots.algorithm"):
+        sys.modules.pop(name, None)
 
 
 def configured() -> SchedulerAlgorithm:
@@ -62,9 +67,21 @@ def test_the_algorithm_is_as_short_as_the_page_promises() -> None:
 
 def test_the_algorithm_keeps_the_contract(tmp_path: Path) -> None:
     """With all checks of the conformance kit, none opted out."""
-    report = run(Request(plugin=f"{tmp_path / 'slots.py'}:PLUGIN", settings={"slots": 2}, lives=5))
+    report = run(Request(plugin=f"{tmp_path / 'slots' / 'algorithm.py'}:PLUGIN", settings={"slots": 2}, lives=5))
     assert report.conforms, as_text(report)
     assert not {each.status for each in report.results} & {"excused", "warned"}
+
+
+def test_the_page_shows_the_files_of_the_package() -> None:
+    assert PACKAGE["slots/algorithm.py"] == ALGORITHM
+    assert PACKAGE["tests/test_contract.py"] == CONTRACT
+    assert PACKAGE["tests/test_algorithm.py"] == TEST
+    assert PACKAGE["waggle.yaml"] == CONFIG
+    assert PACKAGE["scheduler.yaml"] == SCHEDULER
+    assert ENTRY_POINT in PACKAGE["pyproject.toml"]
+    listed = set(re.findall(r"^\| `([^|]*)` \|", PAGE.partition("## The first 40 lines")[0], re.MULTILINE))
+    named = {path for cell in listed for path in cell.split("`, `")}
+    assert named == PACKAGE.keys() - {"slots/__init__.py", "slots/py.typed"}
 
 
 def test_it_explains_with_numbers() -> None:
