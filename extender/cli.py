@@ -85,6 +85,10 @@ check it, serve it, and tell kube-scheduler about it (docs/quickstart.md):
     waggle replay LOG --step                         decision by decision
     waggle replay LOG --algorithm fgd                what would have differed
 
+**Write an algorithm of your own** (docs/plugin-authors.md):
+
+    waggle new-algorithm FOLDER                      a package to begin with
+
 **Claim warm pods** (docs/claims.md):
 
     waggle pools [NAMESPACE/POOL]                    what is idle, who waits

@@ -56,6 +56,11 @@ class Guard:
         self.habits: list[habits.Habit] = []
         #: The methods that were cut off, each with what it did.
         self.cut: list[tuple[str, str]] = []
+        self._raised: Exception | None = None
+
+    def has_raised(self, error: Exception) -> bool:
+        """Whether this exception is the last one that came out of the algorithm, rather than one of the kit."""
+        return error is self._raised
 
     def call(self, name: str, method: Callable[..., Any], *args: Any) -> Any:
         """Call the method. Raises CallCut, and what the method raises."""
@@ -67,6 +72,9 @@ class Guard:
                 return method(*args)
         except CallCut:
             self.cut.append((name, TOO_LONG))
+            raise
+        except Exception as error:
+            self._raised = error
             raise
         except (SystemExit, KeyboardInterrupt) as error:
             self.cut.append((name, f"raised {error!r}, which ends the process"))

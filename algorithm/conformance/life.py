@@ -184,15 +184,29 @@ class Life:
 
     def _tell(self, method: str, *args: Any) -> None:
         for judge in list(self.judges):
-            try:
-                getattr(judge, method)(*args)
-            except ContractBroken as broken:
-                if self._report is None:
-                    raise
-                self.judges.remove(judge)
-                self._report(judge.name, broken)
-                self.is_over = True  # what comes now may be a consequence
-                return
+            broken = self._told(judge, method, args)
+            if broken is None:
+                continue
+            if self._report is None:
+                raise broken
+            self.judges.remove(judge)
+            self._report(judge.name, broken)
+            self.is_over = True  # what comes now may be a consequence
+            return
+
+    def _told(self, judge: Watcher, method: str, args: tuple[Any, ...]) -> ContractBroken | None:
+        """Tell one judge. Returns what it says is broken: also that another instance raised, at a restart, say."""
+        try:
+            getattr(judge, method)(*args)
+        except ContractBroken as broken:
+            return broken
+        except Exception as error:
+            if not self.guard.has_raised(error):
+                raise
+            raised = ContractBroken(f"an instance that was told the same, or a question, raised {error!r}")
+            raised.__cause__ = error
+            return raised
+        return None
 
     def _change(self, call: Call, kept: Call) -> None:
         try:

@@ -114,7 +114,7 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b| object at ")
 _TIME = re.compile(r"\b\d{1,2}:\d{2}:\d{2}\b|\b1[5-9]\d{8}(?:\.\d+)?\b")
 #: A number that is no part of a name.
-_NUMBER = re.compile(r"(?<![\w/.:-])\d+(?:\.\d+)?(?![\w/:-])")
+_NUMBER = re.compile(r"(?<![\w/.:-])\d+(?:\.\d+)?(?![\w/-]|:\w)")
 
 
 class ReasonsDoNotMove(Judge):

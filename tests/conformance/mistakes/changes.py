@@ -9,7 +9,7 @@ from algorithm.model import Node, Pod
 from algorithm.reasons import Code, reason
 from extender.operate.scaffold.slots import Settings, Slots
 from tests.conformance.mistakes.everything import SLOT, Everything
-from tests.conformance.mistakes.registry import mistake, of_everything
+from tests.conformance.mistakes.registry import OF_GANGS, TIGHT, mistake, of_everything
 
 
 @of_everything("only-offered-nodes", "forgets that nodes are deleted, and takes one that is still offered for a moment")
@@ -106,13 +106,13 @@ class AssumesThatItWaited(Everything):
         super().add_allocated_pod(pod)
 
 
-@of_everything("everything-given-back", "keeps the room of a preemption that is over")
+@of_everything("everything-given-back", "keeps the room of a preemption that is over", world=TIGHT)
 class KeepsRoomAfterPreemption(Everything):
     def delete_preempting_pod(self, pod: Pod) -> None:
         """The room will be needed again."""
 
 
-@of_everything("recovery-keeps-decisions", "keeps the room of a preemption although the pod has its place")
+@of_everything("everything-given-back", "keeps the room of a preemption although the pod has its place", world=TIGHT)
 class KeepsRoomAfterAllocation(Everything):
     def add_allocated_pod(self, pod: Pod) -> None:
         self.pods[pod.uid] = pod
@@ -120,7 +120,7 @@ class KeepsRoomAfterAllocation(Everything):
         self.arrange()
 
 
-@of_everything("recovery-in-any-order", "numbers the slots in the order in which pods are told")
+@of_everything("recovery-in-any-order", "numbers the slots in the order of pods", given={"slots": 2})
 class NumbersByArrival(Everything):
     def add_allocated_pod(self, pod: Pod) -> None:
         numbers = dict(getattr(self, "numbers", {}))
@@ -160,7 +160,9 @@ class ReservesInAList(Everything):
         return sorted(self.reserved)  # type: ignore[return-value]
 
 
-@of_everything("lapsed-pods-not-reserved", "keeps room for pods about which kube-scheduler did not ask in time")
+@of_everything(
+    "lapsed-pods-not-reserved", "keeps room for pods that nobody asks about", given={"slots": 4}, world=OF_GANGS
+)
 class IgnoresLapsed(Everything):
     def set_lapsed_pods(self, uids: frozenset[str]) -> None:
         """They will come."""

@@ -9,7 +9,7 @@ from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
 from extender.operate.scaffold.slots import Slots
 from tests.conformance.mistakes.everything import SLOT, Everything
-from tests.conformance.mistakes.registry import mistake, of_everything
+from tests.conformance.mistakes.registry import TIGHT, mistake, of_everything
 
 
 @mistake("only-offered-nodes", "takes any node that has room, and forgets that kube-scheduler has ruled some out")
@@ -92,13 +92,13 @@ class VictimsElsewhere(Everything):
         return Preempt(tuple(Victim(other, each.uid) for each in found.victims), found.reason, found.node)
 
 
-@of_everything("protected-pods-spared", "ignores protected pods: a PodDisruptionBudget forbids to evict them")
+@of_everything("protected-pods-spared", "ignores that a PodDisruptionBudget forbids to evict a pod", world=TIGHT)
 class IgnoresProtected(Everything):
     def spared(self, pod: Pod, phase: Phase) -> bool:
         return pod.uid in self.lingering
 
 
-@of_everything("lingering-pods-spared", "spares lingering pods in one phase only")
+@of_everything("lingering-pods-spared", "spares lingering pods in one phase only", world=TIGHT)
 class IgnoresLingering(Everything):
     def spared(self, pod: Pod, phase: Phase) -> bool:
         return phase is Phase.EVICTING and (pod.uid in self.lingering or pod.uid in self.protected)

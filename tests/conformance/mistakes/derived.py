@@ -15,7 +15,7 @@ from algorithm.model import Node, Pod
 from algorithm.packing import PLUGIN as PACKING
 from algorithm.packing import PackingAlgorithm, PackingSettings
 from algorithm.registry import Plugin
-from tests.conformance.mistakes.registry import mistake
+from tests.conformance.mistakes.registry import TIGHT, mistake
 
 
 def declared(plugin: Plugin[Any], model: Any) -> dict[str, Any]:
@@ -25,8 +25,7 @@ def declared(plugin: Plugin[Any], model: Any) -> dict[str, Any]:
 
 
 PACKS, SHARES, CELLS = declared(PACKING, PackingSettings), declared(FGD, FgdSettings), declared(HIVED, HivedSettings)
-#: The same in a cluster that is full soon.
-TIGHT = {**PACKS, "world": "tests.conformance.mistakes.tight:WORLDS"}
+FULL = {**PACKS, "world": TIGHT}
 
 
 @mistake("recovery-keeps-decisions", "packing: ignores that a pod is resized in place", **PACKS)
@@ -53,7 +52,7 @@ class PackingForksItself(PackingAlgorithm):
         return self._with(self._state)
 
 
-@mistake("protected-pods-spared", "packing: does not pass on which pods are protected", **TIGHT)
+@mistake("protected-pods-spared", "packing: does not pass on which pods are protected", **FULL)
 class PackingIgnoresProtected(PackingAlgorithm):
     def set_protected_pods(self, uids: frozenset[str]) -> None:
         """kube-scheduler looks after budgets, or so it thinks."""

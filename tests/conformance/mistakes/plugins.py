@@ -55,7 +55,7 @@ class ReadsAnnotationsOfNodes(Everything):
         return node.annotations == () and super().fits(node, zone)
 
 
-@of_everything("annotations-declared", "writes a decision that it does not declare", decisions=())
+@of_everything("annotations-declared", "writes a decision that it does not declare", decisions=(), given={"slots": 2})
 class WritesAnUndeclaredDecision(Everything): ...
 
 

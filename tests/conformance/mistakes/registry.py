@@ -31,6 +31,10 @@ class Mistake:
 
 
 MISTAKES: list[Mistake] = []
+#: The world of mistakes about preemption: a cluster that is full soon.
+TIGHT = "tests.conformance.mistakes.tight:WORLDS"
+#: And of those about room that is kept for gangs.
+OF_GANGS = "tests.conformance.mistakes.tight:OF_GANGS"
 
 
 def mistake(

@@ -1,4 +1,4 @@
-"""A cluster of small nodes, which two pods fill: pods preempt each other all the time."""
+"""Small clusters: nodes that two pods fill, so that pods preempt each other; and pods that are all in gangs."""
 
 from __future__ import annotations
 
@@ -24,3 +24,11 @@ def pods(number: int) -> SearchStrategy[tuple[Pod, ...]]:
 
 
 WORLDS = Worlds(make=lambda _: World(nodes=nodes, pods=pods, node_names=("n0", "n1")))
+
+
+def gangs(number: int) -> SearchStrategy[tuple[Pod, ...]]:
+    names = [f"p{number:03}-{member}" for member in range(4)]
+    return st.just(tuple(Pod(namespace="ns", name=name, uid=f"u-{name}", group=f"g{number}") for name in names))
+
+
+OF_GANGS = Worlds(make=lambda _: World(nodes=nodes, pods=gangs, node_names=("n0", "n1")))
