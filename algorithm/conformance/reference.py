@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def resolve(reference: str) -> Any:
 
 
 def _from_file(path: Path) -> Any:
-    name = path.stem
+    name = _name_of(path)
     for known in list(sys.modules.values()):
         if getattr(known, "__file__", None) == str(path):
             return known
@@ -53,6 +53,12 @@ def _from_file(path: Path) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _name_of(path: Path) -> str:
+    """The name of the module in this file; another one if a package here has it, which it would hide."""
+    is_free = path.stem.isidentifier() and path.stem not in sys.modules and find_spec(path.stem) is None
+    return path.stem if is_free else f"file_{path.stem}"
 
 
 def plugin_of(reference: str) -> Plugin[Any]:
