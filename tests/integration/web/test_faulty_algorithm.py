@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +16,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 from structlog.testing import capture_logs
+from typer.testing import CliRunner
 
 from algorithm.interface import Bind, Phase, ScheduleResult, SuggestedNodes, Wait
 from algorithm.model import Pod
 from algorithm.reasons import Code, reason
 from algorithm.registry import Plugin
-from extender.recording.log import open_log
-from extender.recording.records import Gap, Step
-from extender.scheduling.events import FilterRequested
+from extender.cli import app
 from extender.scheduling.faults import FaultKind
 from extender.scheduling.verbs.steady import MOST_CHANGES
 from tests.support.cluster.local_cluster import LocalCluster, world
@@ -116,19 +116,20 @@ def test_each_kind_is_named_in_log_metric_and_readyz(faulty: LocalCluster, name:
     assert all_replays(shown["replay"]) == [line["number"]]
 
 
-def test_the_replayed_event_is_the_one_that_went_wrong(faulty: LocalCluster) -> None:
+def test_the_command_shows_the_moment_at_which_it_went_wrong(faulty: LocalCluster) -> None:
     do_wrong(faulty, "slow")
     do_wrong(faulty, "raises")
-    number = faulty.waggle.client.get("/v1/inspect/algorithm").json["lastFault"]["event"]
-    record = faulty.waggle._record
+    fault = faulty.waggle.client.get("/v1/inspect/algorithm").json["lastFault"]
+    program, *arguments = shlex.split(fault["replay"])
+    assert program == "waggle"
 
-    def recorded() -> Step | Gap | None:
-        steps = open_log(record).recordings[-1].steps()
-        return next((step for step in steps if isinstance(step, Step) and step.number == number), None)
+    def shown() -> str:
+        done = CliRunner().invoke(app, [*arguments, "--pod", "default/raises"])
+        return done.output if done.exit_code == 0 else ""  # the recorder may not have written it yet
 
-    event = faulty.until(recorded).event
-    assert isinstance(event, FilterRequested)
-    assert event.pod.name == "raises"
+    moment = faulty.until(shown)
+    assert f"after event {fault['event']}; algorithm faulty" in moment
+    assert "scheduling algorithm failed: KeyError: 'raises'" in moment
 
 
 @pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason=ABSENT)
