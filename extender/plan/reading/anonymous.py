@@ -4,7 +4,7 @@
 
 The numbers follow the order of the names, and references stay references: what is placed by order of names, by label
 or by gang is placed as before, so that a plan of the anonymous world has the same shape. Nothing can be computed back,
-since a number says only where a name stood among the others; two snapshots of one cluster have different numbers.
+since a number says only where a name stood among the others. If names come or go, a later snapshot has other numbers.
 
 Replaced: names, namespaces, UIDs, values of labels and taints, and the texts in annotations and in the configuration
 that name something. Kept: amounts, times, priorities, keys of labels and annotations, names of resources, of schedulers
