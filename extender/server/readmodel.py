@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from algorithm.interface import InvalidArgument, PageNotFound
 from algorithm.model import Pod
 from extender.scheduling.comparison import CachedState, cached_state_of
 from extender.scheduling.dependencies import CODES
@@ -212,12 +213,23 @@ class ReadModel:
         return b"".join((*self.algorithm_pieces(path), b"\n"))
 
     def algorithm_pieces(self, path: str) -> list[bytes]:
-        """Return the same page in the pieces that the algorithm yields; in one piece if it yields none."""
-        with self._loop.paused():
-            page = self._machine.driver.algorithm.page(path)
-        if not isinstance(page, Iterator):
-            return [msgspec.json.encode(page, enc_hook=str)]
-        return list(self._loop.in_turns(page))
+        """Return the same page in the pieces that the algorithm yields; in one piece if it yields none.
+
+        Any other exception than those two is a fault of the algorithm: it is counted, and passed on.
+        """
+        driver = self._machine.driver
+        try:
+            with self._loop.paused():
+                page = driver.algorithm.page(path)
+            if not isinstance(page, Iterator):
+                return [msgspec.json.encode(page, enc_hook=str)]
+            return list(self._loop.in_turns(page))
+        except (PageNotFound, InvalidArgument):
+            raise
+        except Exception as error:
+            with self._loop.paused() as now:
+                driver.fault_log.raised("page", error, now)
+            raise
 
     def explain(self, namespace: str, name: str) -> Explanation | None:
         """Return why this pod is where it is; None if it is unknown."""

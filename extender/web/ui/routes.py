@@ -259,6 +259,9 @@ class _Reader:
                 return _elements(runtime.model.algorithm_pieces("cells"))
             except PageNotFound:
                 self._has_cells = False
+            except Exception:
+                # The read model has counted it as a fault, which this page shows: so it must not fail as well.
+                self._has_cells = False
         return self._nodes.of(runtime.model.cache_snapshot())
 
 

@@ -62,6 +62,9 @@ class Faulty(PlainAlgorithm):
                 time.sleep(0.3)
         return Wait(reason(Code.NO_NODE_FITS))
 
+    def page(self, path: str) -> object:
+        return {"state": {}}[path]
+
 
 class NoSettings(BaseModel):
     pass
@@ -130,6 +133,14 @@ def test_the_command_shows_the_moment_at_which_it_went_wrong(faulty: LocalCluste
     moment = faulty.until(shown)
     assert f"after event {fault['event']}; algorithm faulty" in moment
     assert "scheduling algorithm failed: KeyError: 'raises'" in moment
+
+
+def test_a_page_of_its_own_that_fails_is_named_on_the_page_for_people(faulty: LocalCluster) -> None:
+    client = faulty.waggle.client
+    pieces = client.get("/v1/inspect/map").json["pieces"]
+    assert any("nodes" in piece for piece in pieces.values())
+    (fault,) = client.get("/v1/inspect/algorithm").json["lastOfEachKind"]
+    assert (fault["call"], fault["text"]) == ("page", "KeyError: 'cells'")
 
 
 @pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason=ABSENT)
