@@ -51,6 +51,8 @@ _picks = st.integers(0, 1 << 16)
 _MOST_WAITING = 6
 _MOST_ALLOCATED = 12
 _UNKNOWN_NODE = "never-seen"
+#: The priority of important pods.
+_HIGH = 1_000_000
 #: How often Hypothesis is asked again for lives.
 _MOST_ATTEMPTS = 50
 
@@ -172,12 +174,29 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             self.do(self.faulty(Submit(self.new_pods(data)), OF_PODS, fault))
 
         @precondition(lambda self: len(self.life.waiting) < _MOST_WAITING)
-        @rule(data=st.data(), pick=_picks)
-        def pods_come_and_are_placed(self, data: st.DataObject, pick: int) -> None:
+        @rule(data=st.data(), pick=_picks, important=st.sampled_from([False, True]))
+        def pods_come_and_are_placed(self, data: st.DataObject, pick: int, important: bool) -> None:
+            """Important ones may evict others, by their Kubernetes priority at least."""
             pods = self.new_pods(data)
+            if important:
+                pods = tuple(msgspec.structs.replace(pod, priority=_HIGH, may_preempt=True) for pod in pods)
             self.do(Submit(pods))
             for pod in pods:
-                self.do(Ask(pod.uid, self.offer(pick), Phase.FILTERING), Allocate(pod.uid))
+                self.asked_as_usual(pod.uid, self.offer(pick), pick)
+
+        def asked_as_usual(self, uid: str, offer: tuple[str, ...], pick: int) -> None:
+            """As kube-scheduler does: a pod that is refused is asked about again, for whom to evict."""
+            self.do(Ask(uid, offer, Phase.FILTERING), Allocate(uid))
+            if uid in self.life.waiting and pick % 3:
+                phase = Phase.EVICTING if pick % 2 else Phase.PREEMPTING
+                self.preempts(uid, offer, phase, goes_on=bool(pick % 5 % 2))
+
+        def preempts(self, uid: str, offer: tuple[str, ...], phase: Phase, *, goes_on: bool) -> None:
+            self.do(Ask(uid, offer, phase))
+            if isinstance(self.life.answers.get(uid), Preempt):
+                self.do(StartPreempting(uid))
+                if goes_on:
+                    self.victims_go(uid)
 
         @precondition(lambda self: len(self.life.allocated) < _MOST_ALLOCATED)
         @rule(
@@ -235,14 +254,18 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
         @rule(pick=_picks, offer=_picks, accept=st.sampled_from([True, True, True, False]))
         def pod_is_filtered(self, pick: int, offer: int, accept: bool) -> None:
             uid = self.pick(self.life.waiting, pick)
-            self.do(Ask(uid, self.offer(offer), Phase.FILTERING), *([Allocate(uid)] if accept else []))
+            if accept:
+                self.asked_as_usual(uid, self.offer(offer), offer)
+            else:
+                self.do(Ask(uid, self.offer(offer), Phase.FILTERING))
 
         @precondition(lambda self: self.life.waiting and self.life.nodes)
-        @rule()
-        def all_pods_are_filtered(self) -> None:
+        @rule(pick=_picks)
+        def all_pods_are_filtered(self, pick: int) -> None:
             nodes = tuple(sorted(self.life.nodes))
-            for uid in sorted(self.life.waiting):
-                self.do(Ask(uid, nodes, Phase.FILTERING), Allocate(uid))
+            for at, uid in enumerate(sorted(self.life.waiting)):
+                if uid in self.life.waiting:
+                    self.asked_as_usual(uid, nodes, pick + at)
 
         @precondition(lambda self: self.life.waiting and self.life.nodes)
         @rule(
@@ -253,12 +276,10 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
         )
         def pod_preempts(self, pick: int, offer: int, phase: Phase, then: str) -> None:
             uid = self.pick(self.life.waiting, pick)
-            self.do(Ask(uid, self.offer(offer), phase))
-            answer = self.life.answers.get(uid)
-            if then and isinstance(answer, Preempt):
-                self.do(StartPreempting(uid))
-                if then == "victims go":
-                    self.victims_go(uid)
+            if then:
+                self.preempts(uid, self.offer(offer), phase, goes_on=then == "victims go")
+            else:
+                self.do(Ask(uid, self.offer(offer), phase))
 
         def victims_go(self, uid: str) -> None:
             self.do(*(Delete(victim.uid) for victim in self.life.preempting.get(uid, ())))
@@ -271,25 +292,32 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             uid = self.pick(self.life.preempting, pick)
             self.victims_go(uid) if goes_on else self.do(StopPreempting(uid))
 
-        @precondition(lambda self: self.life.allocated)
-        @rule(pick=_picks, lingers=st.booleans())
-        def pods_cannot_be_evicted(self, pick: int, lingers: bool) -> None:
-            uids = tuple(uid for at, uid in enumerate(sorted(self.life.allocated)) if pick >> at % 16 & 1)
-            self.do(Linger(uids) if lingers else Protect(uids))
+        @precondition(lambda self: self.life.reserved() or self.life.lapsed)
+        @rule(some=_picks)
+        def places_lapse(self, some: int) -> None:
+            """kube-scheduler did not ask about some of them in time, or asks about them again."""
+            reserved = sorted(self.life.reserved() | self.life.lapsed & self.life.waiting.keys())
+            self.do(Lapse(tuple(uid for at, uid in enumerate(reserved) if some >> at % 16 & 1)))
 
-        @rule(what=st.sampled_from(["time", "time", "lapse", "lapse", "restart", "fork"]), pick=_picks)
+        @rule(what=st.sampled_from(["time", "protect", "linger", "restart", "fork"]), pick=_picks)
         def something_rare_happens(self, what: str, pick: int) -> None:
-            """Time passes, reserved places lapse, the server is restarted, or a copy takes over."""
+            """Time passes, pods cannot be evicted, the server is restarted, or a copy takes over."""
             match what:
                 case "time":
                     self.do(SetTime((self.life.now or 1.7e9) + pick + 1))
-                case "lapse":
-                    reserved = tuple(sorted(self.life.reserved())) if pick % 3 else ()
-                    self.do(*([Lapse(reserved)] if reserved or self.life.lapsed else []))
+                case "protect":
+                    self.do(Protect(self.some_allocated(pick)))
+                case "linger":
+                    self.do(Linger(self.some_allocated(pick)))
                 case "restart":
                     self.do(Restart(pick))
                 case _:
                     self.do(UseFork())
+
+        def some_allocated(self, pick: int) -> tuple[str, ...]:
+            """None of them, or a few."""
+            uids = sorted(self.life.allocated) if pick % 3 else []
+            return tuple(uid for at, uid in enumerate(uids) if (pick >> at % 12 & 3) == 1)
 
         def teardown(self) -> None:
             """All pods go, in an order that their names decide."""

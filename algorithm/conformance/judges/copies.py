@@ -10,6 +10,7 @@ import msgspec
 from algorithm.conformance.calls import Call
 from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import Judge, promise
+from algorithm.conformance.judges.traces import comparable
 from algorithm.conformance.observation import asked, difference, observe
 from algorithm.interface import Bind, Phase
 from algorithm.model import Node
@@ -84,10 +85,10 @@ class ForkIndependent(_OfCopies):
         promise(not changed, f"what a fork was told changed its original. {changed}")
         original = self.life.algorithm.twin()
         fork = original.forked()
-        before = observe(self.life, fork)
+        before = comparable(self.life, fork)
         for _ in disturbances(self, original):
             pass
-        changed = difference(before, observe(self.life, fork))
+        changed = difference(before, comparable(self.life, fork))
         promise(not changed, f"what the original was told changed its fork. {changed}")
 
 
@@ -105,12 +106,12 @@ class ForksCopyAMoment(_OfCopies):
             if piece is not None:
                 promise(callable(piece), f"forks() yields {piece!r}, not None or a function")
                 made.append(piece)
-                moment = observe(self.life, original)
+                moment = comparable(self.life, original)
             next(changes, None)
         promise(len(made) == 1, f"forks() yields {len(made)} functions, not one")
         assert moment is not None
         copy = original.beside(self.life.guard.call("forks", made[0]))
-        differs = difference(moment, observe(self.life, copy))
+        differs = difference(moment, comparable(self.life, copy))
         promise(
             not differs, f"a copy of forks() is not the algorithm as it was when the function was yielded. {differs}"
         )

@@ -54,21 +54,21 @@ class LeavesNoTrace(Judge):
         promise(not changed, f"{since}, and that left a trace. It now answers {changed}")
 
 
+def comparable(life: Life, algorithm: Guarded) -> Observation:
+    """What two instances can be compared by. With a declared history, answers count by their kinds, and only those to
+    offers of all nodes."""
+    found = observe(life, algorithm)
+    if not life.history:
+        return found
+    rest = {label: each for label, each in found.items() if not label.startswith("schedule(")}
+    return {**rest, **kinds(answers(algorithm, life.waiting, tuple(sorted(life.nodes)), halves=False))}
+
+
 def changed_since_twin(life: Life) -> str:
-    """What differs from a twin that was told the same and asked nothing; "" if nothing, or if two twins differ, too.
-
-    With a declared history, answers count by their kinds, and only those to offers of all nodes.
-    """
-
-    def seen(algorithm: Guarded) -> Observation:
-        found = observe(life, algorithm)
-        rest = {label: each for label, each in found.items() if not label.startswith("schedule(")}
-        whole = answers(algorithm, life.waiting, tuple(sorted(life.nodes)), halves=False)
-        return {**rest, **kinds(whole)} if life.history else found
-
-    now, twin = seen(life.algorithm), seen(life.algorithm.twin())
+    """What differs from a twin that was told the same and asked nothing; "" if nothing, or if two twins differ, too."""
+    now, twin = comparable(life, life.algorithm), comparable(life, life.algorithm.twin())
     changed = difference(twin, now)
-    return changed if changed and not difference(twin, seen(life.algorithm.twin())) else ""
+    return changed if changed and not difference(twin, comparable(life, life.algorithm.twin())) else ""
 
 
 class SameAnswer(Judge):

@@ -1,4 +1,8 @@
-"""The world of `hived`: the machines of its settings; gangs of its virtual clusters, with their specification."""
+"""The world of `hived`: the machines of its settings; gangs of its virtual clusters, with their specification.
+
+All pods obey the offer (`ignoreK8sSuggestedNodes: false`). Those that do not, which is HiveD's default, are not tried:
+like the original, it plans for them to evict pods on nodes that were not offered, and the contract forbids that.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +61,8 @@ def _world(settings: Any) -> World:
             "priority": draw(st.sampled_from([0, 0, 1, 5, -1])),
             "leafCellNumber": leafs,
             "lazyPreemptionEnable": draw(st.booleans()),
+            # By default HiveD ignores the offer: its plans then name victims on nodes that were not offered.
+            "ignoreK8sSuggestedNodes": False,
             "affinityGroup": {"name": f"g{number}", "members": [{"podNumber": pods, "leafCellNumber": leafs}]},
         }
         annotations = st.just(pairs({SPEC: json.dumps(spec)}))
