@@ -36,7 +36,10 @@ class Engine(Protocol[EventT_contra, InstructionT]):
         ...
 
     def next_due(self) -> float | None:
-        """When the engine next has work to do without an event, seconds; None if no timer is set."""
+        """When the engine next has work to do without an event, seconds; None if no timer is set.
+
+        The loop asks after every event, and so does a replay: asking may tidy up timers.
+        """
         ...
 
     def missing(self) -> str:

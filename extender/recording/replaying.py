@@ -110,6 +110,7 @@ class Replay:
     def _played(self, step: Step) -> Played:
         try:
             instructions = self.engine.handle(step.event, step.at)
+            self.engine.next_due()  # as the server's loop does after each event: it tidies up the engine's timers
             for item in instructions:
                 if isinstance(item, PrepareAlgorithm):
                     self.engine.preparations.carry_out(item, self._create)
@@ -200,6 +201,7 @@ def replay_on(engine: SchedulerStateMachine, steps: Iterable[Step]) -> Iterator[
     """Replay steps on this engine, without a recording. Yields each with the instructions that it causes."""
     for step in steps:
         instructions = engine.handle(step.event, step.at)
+        engine.next_due()  # as above
         for item in instructions:
             if isinstance(item, PrepareAlgorithm):
                 engine.preparations.carry_out(item, create)

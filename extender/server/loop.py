@@ -185,7 +185,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
                 if ended - began >= self._slow:
                     self._on_slow(event, ended, ended - began)
                 began = ended
-            return steps if self._plan_tick() else []
+            return steps
 
     def _apply(self, event: EventT, now: float) -> list[tuple[int, InstructionT]]:
         if self.broken:
@@ -203,7 +203,8 @@ class EngineLoop(Generic[EventT, InstructionT]):
             return []
         if record is not None:
             record.said(answer)
-        return [(number, instruction) for instruction in answer]
+        # After each event, not after some: a replay asks the engine so, too, and asking may tidy up its timers.
+        return [(number, instruction) for instruction in answer] if self._plan_tick() else []
 
     def _failed(self, error: Exception, where: str) -> None:
         self.broken = f"internal error, restart needed: {type(error).__name__}: {error}"

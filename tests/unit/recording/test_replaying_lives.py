@@ -39,6 +39,12 @@ def test_a_recorded_life_replays_byte_for_byte(algorithm: str, draw: int) -> Non
             assert all(life.heard[line.event - 1][1] == line.at for line in pod_info.history), "another event's number"
 
 
+def test_pods_that_are_due_at_the_same_time_keep_their_order() -> None:
+    """The engine tidies up its timers when it is asked when it is next due, and a replay asks as the server does."""
+    for life in lives("packing", seed=5049):
+        assert replayed(life.log)[1] == life.said
+
+
 def test_a_missing_event_is_noticed() -> None:
     life = lives("packing", seed=6)[0]
     lines = life.log.splitlines(keepends=True)
