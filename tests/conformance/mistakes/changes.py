@@ -168,7 +168,7 @@ class IgnoresLapsed(Everything):
         """They will come."""
 
 
-@of_everything("everything-given-back", "keeps the room of pods that preempted and were deleted while they waited")
+@of_everything("everything-given-back", "keeps the room of pods that preempted and were deleted", world=TIGHT)
 class ClaimsWithoutPods(Everything):
     def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
         super().add_preempting_pod(pod, victims, node)

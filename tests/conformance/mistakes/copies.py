@@ -7,7 +7,7 @@ from typing import Self
 
 from algorithm.model import Pod
 from tests.conformance.mistakes.everything import Everything
-from tests.conformance.mistakes.registry import of_everything
+from tests.conformance.mistakes.registry import TIGHT, of_everything
 
 
 @of_everything("fork-independent", "the fork has the same dict of pods")
@@ -26,7 +26,7 @@ class OriginalTakesTheForks(Everything):
         return twin
 
 
-@of_everything("fork-equal", "the fork does not know the preemptions that go on")
+@of_everything("fork-equal", "the fork does not know the preemptions that go on", world=TIGHT)
 class ForkForgetsClaims(Everything):
     def fork(self) -> Self:
         twin = super().fork()
