@@ -92,5 +92,5 @@ class EndsTheProcess(Everything):
 class TakesVeryLong(Everything):
     def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
         names = list(suggested_nodes)
-        sum(len(one) + len(other) for one in names for other in names for _ in range(400))
+        sum(len(one) + len(other) for one in names for other in names for _ in range(200))
         return super().schedule(pod, suggested_nodes, phase)
