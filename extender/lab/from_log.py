@@ -44,8 +44,8 @@ _ENDED = {
 }
 #: What no recording has.
 _NEVER_RECORDED = (
-    "node selectors, affinities and tolerations of pods are not in a recording: pods may go to every node, except "
-    "where kube-scheduler did not offer it although it had room"
+    "node selectors, affinities and tolerations of pods are not in a recording: pods may go to all nodes but those "
+    "that kube-scheduler did not offer although they had room"
 )
 
 
@@ -136,7 +136,7 @@ class FromLog:
         time = "to the end" if seconds is None else f"as long as the median of {of}"
         ran = max(_ran(life) for chain in recorded.chains for life in chain.lives)
         if not ran:
-            self._remarks[f"a job never had all of its places; if it gets them, it runs {time}"] += 1
+            self._remarks[f"a job never had places for all of its pods; if it gets them, it runs {time}"] += 1
             return replace(job, seconds=seconds)
         self._remarks[f"a job lost its place, and did not run again; it runs {time}, and longer than it did"] += 1
         return replace(job, seconds=None if seconds is None else max(seconds, ran + 1.0))

@@ -4,8 +4,9 @@
 
 Names become numbers as in an anonymous snapshot (`plan/reading/anonymous.py`): in the order of the names, everywhere
 the same one. Then the renamed events are replayed, and what the engine answers to them is what is written: so the new
-log is a recording of its own that replays. Each answer is compared with the one that was recorded, names apart. An
-algorithm that reads more out of names than their order decides otherwise somewhere; that is counted and said.
+log is a recording of its own that replays. Each answer is compared with the one that was recorded, apart from names.
+An algorithm that uses more of a name than its place in the order decides differently somewhere; that is counted and
+reported.
 
 A checkpoint cannot be anonymized: names stand in it wherever an algorithm has put them. So the recording must still
 have its first event.
@@ -95,7 +96,7 @@ def _write(recording: Recording, events: _Events, numbers: Any, file: Compressed
             decisions += len(now)
             was = now if step.said is None else _signature(instructions_of(step.said.text), numbers_or_same(numbers))
             if was != now:
-                different.append(f"event {number}: {_told(was)} is {_told(now)} without names")
+                different.append(f"event {number}: {_told(was)} became {_told(now)} without names")
     file.write(writer.end(number))
     return Anonymized(number, decisions, different, sorted(name.decode() for name in left), 0)
 
@@ -190,12 +191,14 @@ def as_text(made: Anonymized, out: Path) -> str:
     """What to tell the user."""
     lines = [f"{out}: {made.events:,} events, {made.bytes:,} bytes"]
     if made.different:
-        share = f"{len(made.different):,} of {made.events:,} events are answered otherwise without the names"
-        lines.append(f"{share}: this algorithm reads more than their order out of them, or a name stands in a text")
+        share = f"{len(made.different):,} of {made.events:,} events have other answers without the names"
+        lines.append(
+            f"{share}: the algorithm uses more of a name than its place in the order, or a name is part of a text"
+        )
         lines += made.different[:_MOST]
         lines += [f"and {len(made.different) - _MOST} more"] if len(made.different) > _MOST else []
     else:
-        lines.append(f"{made.decisions:,} decisions are the same, names apart")
+        lines.append(f"{made.decisions:,} decisions are the same, apart from names")
     if made.left:
-        lines.append(f"look at it before you give it away: these names still stand in it: {', '.join(made.left[:20])}")
+        lines.append(f"check it before you give it away: these names are still in it: {', '.join(made.left[:20])}")
     return "\n".join(lines)

@@ -1,6 +1,6 @@
-"""`waggle record`: looks at recordings, cuts a part out, counts, and takes the names out.
+"""`waggle record`: shows recordings, cuts a part out, counts events, and replaces names.
 
-Exit status: 0 done; 1 the log cannot be used, or (anonymize) something is not as it should be.
+Exit status: 0 done; 1 the log cannot be used, or (anonymize) a decision differs or a name is left.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Output(StrEnum):
 
 
 RunOption = Annotated[
-    int | None, typer.Option("--run", metavar="N", min=1, help="The Nth run of the server in it. Default: the latest.")
+    int | None,
+    typer.Option("--run", metavar="N", min=1, help="The Nth run of the server in the log. Default: the latest."),
 ]
 FromOption = Annotated[
     str | None,
@@ -40,7 +41,9 @@ FromOption = Annotated[
         "--from", metavar="MOMENT", help="2026-11-24T13:05:00Z, +10m after the first event, or an event's number."
     ),
 ]
-ToOption = Annotated[str | None, typer.Option("--to", metavar="MOMENT", help="The same; events at it are included.")]
+ToOption = Annotated[
+    str | None, typer.Option("--to", metavar="MOMENT", help="As --from; events at this moment are included.")
+]
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="text, or json for programs.")]
 OutArgument = Annotated[Path, typer.Argument(metavar="OUT", help="A new file.")]
 
@@ -55,14 +58,14 @@ def add_record_commands(app: typer.Typer) -> None:
 
 def show(
     log: LogArgument,
-    pod: Annotated[str | None, typer.Option(metavar="NS/NAME", help="Only what concerns this pod.")] = None,
+    pod: Annotated[str | None, typer.Option(metavar="NS/NAME", help="Only events that concern this pod.")] = None,
     begin: FromOption = None,
     end: ToOption = None,
-    decisions: Annotated[bool, typer.Option("--decisions", help="Only events with a decision.")] = False,
+    decisions: Annotated[bool, typer.Option("--decisions", help="Only events that led to a decision.")] = False,
     run: RunOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show events one by one: when, what was heard, what was decided, what was done.
+    """Show events one by one: when, what happened, what was decided, and what was done.
 
         waggle record show /var/lib/waggle/record --pod default/train-0
         waggle record show LOG --from +10m --to +12m --decisions
@@ -89,8 +92,8 @@ def cut(
 ) -> None:
     """Write a part of a recording into one file that replays by itself, for example for a bug report.
 
-    What came before is replayed, and the engine's state at the beginning is written as a checkpoint, so a replay of the
-    part decides exactly as a replay of the whole.
+    It replays the events before the part, and writes the engine's state at its beginning as a checkpoint, so a replay
+    of the part decides exactly as a replay of the whole.
 
         waggle record cut LOG part.gz --from 2026-11-24T13:05:00Z --to 2026-11-24T13:10:00Z
         waggle replay part.gz
@@ -127,12 +130,12 @@ def stats(log: LogArgument, output: OutputOption = Output.TEXT) -> None:
 def anonymize(log: LogArgument, out: OutArgument, run: RunOption = None) -> None:
     """Write a recording with numbers in place of names, to give it to others.
 
-    The numbers follow the order of the names, so most algorithms decide the same; says where one does not.
+    The numbers follow the order of the names, so most algorithms decide the same. It says where one does not.
 
         waggle record anonymize LOG for-others.gz
         waggle replay for-others.gz
 
-    Exit status: 0 written, and the decisions are the same; 1 otherwise.
+    Exit status: 0 written, and all decisions are the same; 1 otherwise.
     """
     from extender.operate.record_anonymous import anonymize as without_names
     from extender.operate.record_anonymous import as_text
@@ -158,7 +161,7 @@ def _run(path: Path, number: int | None) -> Recording:
 
 
 def _check_new(out: Path) -> None:
-    """Raise OSError for a file that is there: a recording is not easily made again."""
+    """Raise OSError if the file exists: a recording cannot be made again."""
     if out.exists() or out.is_symlink():
         raise FileExistsError(17, "is there already; expected the name of a new file", str(out))
 

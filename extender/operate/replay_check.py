@@ -54,7 +54,8 @@ class _Check:
         doubted = doubts(recording)
         if doubted and header.waggle == 1 and not anyway:
             raise RecordingError(
-                f"{recording.name}: recorded by a program that decides otherwise: {'; '.join(doubted)}"
+                f"{recording.name}: this program may decide differently, and a log of format 1 has no answers to "
+                f"compare with: {'; '.join(doubted)}; --anyway replays it with the constants of this program"
             )
         replay = Replay(recording)
         began = time.process_time()
@@ -65,9 +66,9 @@ class _Check:
         for gap in replay.gaps:
             self._say(f"events {gap.first} to {gap.last} are not replayed: {gap.why}")
         if doubted:
-            self._say(f"this program has other constants: {'; '.join(doubted)}")
+            self._say(f"constants of this program differ from the recorded ones: {'; '.join(doubted)}")
         if header.masked:
-            self._say(f"masked in this log, and so in its replay: {', '.join(header.masked)}")
+            self._say(f"masked in this log, and therefore in its replay: {', '.join(header.masked)}")
         if shown is not None:
             self._say(shown)
             return DIFFERS
@@ -93,7 +94,7 @@ class _Check:
         passed = self._last - self._first
         text = f"{self._events:,} events, {self._decisions:,} decisions, "
         if not self._compared and self._events:
-            text += "none compared: this log does not have what was decided (format 1)"
+            text += "none compared: a log of format 1 has no answers"
         elif self._compared < self._events:
             text += f"the same where they were recorded ({self._compared:,} events)"
         else:
@@ -105,7 +106,7 @@ class _Check:
         step, divergence = played.step, played.divergence
         assert divergence is not None
         lines = [
-            f"{self._recording.name}: after {self._events - 1:,} events that went the same way, the first divergence:",
+            f"{self._recording.name}: after {self._events - 1:,} events with the same answers, the first divergence:",
             f"  {clock_text(step.at, self._span)} #{step.number} {event_text(step.event, engine)}",
             *_answer("was", divergence.was, divergence.failed_then),
             *_answer("now", divergence.now, divergence.failed_now),

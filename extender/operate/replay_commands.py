@@ -1,7 +1,7 @@
 """`waggle replay`: makes all decisions of a recording again, shows a moment or single steps of it, or compares it with
 what another algorithm would have done.
 
-Exit status: 0 they are the same, or it was shown; 1 the log or an option cannot be used; 2 a decision differs.
+Exit status: 0 all decisions are the same, or shown; 1 the log or an option cannot be used; 2 a decision differs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from extender.operate.plan_options import StrictCommand, fail
 from extender.operate.waggle_options import Format, OutputOption
 
 LogArgument = Annotated[
-    Path, typer.Argument(metavar="LOG", help="The folder of `serve --record`, one of its segments, or what was cut.")
+    Path,
+    typer.Argument(
+        metavar="LOG", help="The folder of `serve --record`, one of its files, or the output of `record cut`."
+    ),
 ]
 
 
@@ -41,9 +44,9 @@ def replay(
     serve: Annotated[
         bool, typer.Option("--serve", help="With --at: serve the pages of that moment on 127.0.0.1, read-only.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of --serve. 0: any free one.")] = 9096,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="With --serve: the port; 0 is any free one.")] = 9096,
     step: Annotated[
-        bool, typer.Option("--step", help="Go through it event by event, from --at on: type h for the commands.")
+        bool, typer.Option("--step", help="Go through the events, from --at on; h lists the commands.")
     ] = False,
     algorithm: Annotated[
         str, typer.Option(metavar="OTHER", help="What would have been different under this algorithm?")
@@ -51,40 +54,41 @@ def replay(
     settings: Annotated[
         Path | None, typer.Option(metavar="NEW.yaml", help="What would have been different with this configuration?")
     ] = None,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Of the comparison: write a timeline.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a timeline of the comparison.")] = None,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Of the comparison: write a page with all measures."),
+        typer.Option(metavar="FILE", help="Write the comparison as a page with all measures."),
     ] = None,
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Of the comparison: write the three results; - is the output."),
+        typer.Option("--json", metavar="FILE", help="Write the three results as JSON; - is standard output."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of the comparison: of ties in the simulations.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Decides ties in the simulations.")] = 0,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also if this program has other constants than the one that recorded.")
+        bool, typer.Option("--anyway", help="Replay a log of format 1 even if this program's constants differ.")
     ] = False,
 ) -> None:
     """Make all decisions of a recording again, at their recorded times but without waiting, and compare them.
 
-    Says that every decision is the same, or shows the first that differs: the event, both decisions with their reasons,
-    and the history of the pod. A log of an older release replays, too, unless it says why not.
+    It says that every decision is the same, or shows the first that differs: the event, both decisions with their
+    reasons, and the history of the pod. It also replays logs of older releases, or says why it cannot.
 
         waggle serve --record /var/lib/waggle/record
         waggle replay /var/lib/waggle/record
 
-    Or it shows the cluster as it was, and what happened to it (docs/replay.md):
+    With --at or --step it shows the cluster as it was, and what happened (docs/replay.md):
 
         waggle replay LOG --at +10m --pod default/train-0
         waggle replay LOG --at 2026-11-24T13:05:00Z --serve
         waggle replay LOG --step
 
-    Or it tells what would have been different: what happened, the same simulated, and simulated with the change.
+    With --algorithm or --settings it shows what would have been different: what happened, a simulation of that, and a
+    simulation with the change.
 
         waggle replay LOG --algorithm fgd --svg timeline.svg
         waggle replay LOG --settings new.yaml
 
-    Exit status: 0 all the same, or shown; 1 the log or an option cannot be used; 2 a decision differs.
+    Exit status: 0 all decisions are the same, or shown; 1 the log or an option cannot be used; 2 a decision differs.
     """
     compares = bool(algorithm or settings)
     _check_options(
@@ -113,11 +117,11 @@ def replay(
 
 
 _NEEDS = {
-    "--at": "shows a moment: it goes without --algorithm and --settings",
-    "--pod": "needs --at, and goes without --serve and --step",
-    "--serve": "needs --at, and goes without --step",
-    "--output": "is that of --at, without --serve and --step",
-    "--step": "goes without --algorithm and --settings",
+    "--at": "shows a moment, and cannot be combined with --algorithm or --settings",
+    "--pod": "needs --at, and cannot be combined with --serve or --step",
+    "--serve": "needs --at, and cannot be combined with --step",
+    "--output": "needs --at, and cannot be combined with --serve or --step",
+    "--step": "cannot be combined with --algorithm or --settings",
     "--svg": "needs --algorithm or --settings",
     "--html": "needs --algorithm or --settings",
     "--json": "needs --algorithm or --settings",
@@ -125,7 +129,7 @@ _NEEDS = {
 
 
 def _check_options(*options: tuple[str, bool, bool]) -> None:
-    """Refuse options that were given and have no use here."""
+    """Refuse options that were given but have no effect here."""
     for name, is_given, is_of_use in options:
         if is_given and not is_of_use:
             raise fail(ValueError(f"{name} {_NEEDS[name]}"))

@@ -80,7 +80,14 @@ def text_of(made: Counterfactual, log: Log) -> str:
     if found := comparing.differences(made):
         lines = [f"  {comparing.difference_text(each, made)}" for each in found]
         parts.append("\n".join([f"What differs most between {made.baseline.name} and {made.other.name}:", *lines]))
-    parts.append("\n".join([f"What {log.name} does not tell:", *(f"  {each}" for each in comparing.remarks(made))]))
+    parts.append(
+        "\n".join(
+            [
+                f"What {log.name} does not contain, and what is assumed instead:",
+                *(f"  {each}" for each in comparing.remarks(made)),
+            ]
+        )
+    )
     return "\n\n".join(parts)
 
 

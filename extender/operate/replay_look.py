@@ -78,7 +78,7 @@ def as_json(found: object) -> str:
 
 def _head(frozen: Frozen) -> str:
     ready = frozen.runtime.readiness()
-    serves = "" if ready.ready else f" It served no verb then: {ready.detail}."
+    serves = "" if ready.ready else f" Waggle was not ready then: {ready.detail}."
     return f"Replay of {frozen.text}; algorithm {frozen.log.header.algorithm}.{serves}"
 
 

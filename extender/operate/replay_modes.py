@@ -49,7 +49,7 @@ class Look(NamedTuple):
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """End the command if something cannot be used, or by Ctrl-C."""
+    """End the command if something cannot be used, or after Ctrl-C."""
     try:
         yield
     except _UNUSABLE as error:
@@ -60,11 +60,11 @@ def refusing() -> Iterator[None]:
 
 
 def warned(log: Log) -> Log:
-    """Return the log. Says on standard error if this program may decide otherwise than the one that recorded it."""
+    """Return the log. Warns on standard error if this program may decide differently from the one that recorded."""
     if found := log.doubts:
         remark(
-            f"this program has other constants than the one that recorded: {'; '.join(found)}. `waggle replay` without "
-            "options says whether it decides the same",
+            f"constants of this program differ from the recorded ones: {'; '.join(found)}. `waggle replay` without "
+            "options says whether all decisions are the same",
             title="warning",
             style="yellow",
         )

@@ -20,7 +20,7 @@ from extender.operate.replay_look import UnknownPodError, explained_by
 from extender.replay.stepping import Seen, Stepper
 
 HELP: Final = (
-    "Enter: next decision   n: next event   NUMBER: so many events   /NAME or /NS/NAME: next event of that pod\n"
+    "Enter: next decision   n: next event   NUMBER: that many events   /NAME or /NS/NAME: next event of that pod\n"
     "p NS/NAME: explain a pod   b: back to the decision before   h: this help   q: quit"
 )
 _END: Final = "The log ends here."
@@ -58,7 +58,7 @@ class Session:
         elif command.startswith("p ") and command[2:].strip():
             self._explain(_key(command[2:].strip()))
         else:
-            self._say(HELP if command in ("h", "?", "help") else f"{command[:60]!r} is no command.\n{HELP}")
+            self._say(HELP if command in ("h", "?", "help") else f"{command[:60]!r} is not a command.\n{HELP}")
         return True
 
     def _jump(self, go: Callable[[], Seen | None]) -> None:
@@ -79,7 +79,7 @@ class Session:
             kept.append(seen)
             gone += 1
         if gone > len(kept):
-            self._say(f"    ... {gone - len(kept)} events that are not shown")
+            self._say(f"    ... {gone - len(kept)} events not shown")
         for each in kept:
             self._say(each.text)
         if gone < number:

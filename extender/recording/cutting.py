@@ -106,8 +106,8 @@ def _replayed(recording: Recording, wanted: int) -> tuple[SchedulerStateMachine 
         number = played.step.number or number
         if played.divergence is not None:
             raise RecordingError(
-                f"{recording.name}: this program decides otherwise at event {number}, before the cut, so it cannot say "
-                "how the engine was there: cut with the release that recorded it"
+                f"{recording.name}: this program decides differently at event {number}, before the cut, so it does not "
+                "know the engine's state there: cut with the release that recorded it"
             )
         is_pending = replay.engine.preparations.has_any
         if number == wanted:

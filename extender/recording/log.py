@@ -96,7 +96,9 @@ class Recording:
             if reader.cut_off:
                 self.remarks.append(f"{segment.path}: {reader.cut_off} after event {reader.last}")
             elif reader.ended is None and segment.header.waggle > 1:
-                self.remarks.append(f"{segment.path}: the server was killed, or still runs, after event {reader.last}")
+                self.remarks.append(
+                    f"{segment.path}: the server was killed, or is still running, after event {reader.last}"
+                )
         elif reader.cut_off and not following.header.gap:
             raise RecordingError(f"{segment.path}: {reader.cut_off} after event {reader.last}, and others follow")
 

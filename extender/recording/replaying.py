@@ -42,7 +42,7 @@ Create = Callable[[str, Mapping[str, Any]], SchedulerAlgorithm]
 
 
 class Divergence(NamedTuple):
-    """The engine answers otherwise than it did. Both as text, shortened: lists of [kind, fields]."""
+    """The engine's answer differs from the recorded one. Both as text, shortened: lists of [kind, fields]."""
 
     was: bytes
     now: bytes
@@ -181,7 +181,7 @@ def start_before(recording: Recording, *, at: float | None = None, number: int |
     if not fitting:
         first_start(recording)
         raise RecordingError(
-            f"{recording.name}: what is left of it begins later: with event {recording.starts[0].number}"
+            f"{recording.name}: the earliest event that can still be replayed is {recording.starts[0].number}"
         )
     return fitting[-1]
 
@@ -193,7 +193,7 @@ def refusals(recording: Recording) -> list[str]:
 
 
 def doubts(recording: Recording) -> list[str]:
-    """Return why this program may decide otherwise than the one that recorded: a sentence each."""
+    """Return why this program may decide differently from the one that recorded: a sentence each."""
     return differences(recording.header.constants)
 
 

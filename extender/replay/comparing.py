@@ -35,14 +35,14 @@ def table(made: Counterfactual) -> list[tuple[str, ...]]:
     rows.append(_row("never started", runs, lambda run: str(run.measures.all.never_started)))
     if any(run.measures.gpu_allocation is not None for run in runs):
         rows.append(_row("GPUs allocated", runs, lambda run: _share(run.measures.gpu_allocation)))
-        rows.append(_row("GPUs of use", runs, lambda run: _share(run.measures.gpu_utilisation)))
+        rows.append(_row("GPUs used", runs, lambda run: _share(run.measures.gpu_utilisation)))
         rows.append(_row("GPU hours lost", runs, lambda run: _hours(run.measures.lost_gpu_milli_seconds)))
     else:
         rows.append(_row("cores allocated", runs, lambda run: _share(run.measures.cpu_allocation)))
-        rows.append(_row("cores of use", runs, lambda run: _share(run.measures.cpu_utilisation)))
+        rows.append(_row("cores used", runs, lambda run: _share(run.measures.cpu_utilisation)))
     rows += [
         _row("evictions", runs, lambda run: str(run.measures.evictions)),
-        _row("lost with their nodes", runs, lambda run: str(run.measures.failures)),
+        _row("jobs on failed nodes", runs, lambda run: str(run.measures.failures)),
         _row("gangs started", runs, lambda run: _gangs(run.jobs, lambda job: job.start is not None)),
         _row("gangs incomplete at the end", runs, lambda run: _gangs(run.jobs, lambda job: job.fate is Fate.PARTLY)),
         _row("pods of jobs that never started", runs, lambda run: _pods(run.jobs, lambda job: job.start is None)),
@@ -110,13 +110,13 @@ def _pods(jobs: Iterable[JobResult], has: Callable[[JobResult], bool]) -> str:
 
 
 def closeness(made: Counterfactual) -> str:
-    """Return a sentence: of how many jobs the simulation with the recorded settings tells when they started."""
+    """Return a sentence: for how many jobs the simulation with the recorded settings agrees with what happened."""
     pairs = list(zip(made.recorded.jobs, made.baseline.jobs, strict=False))
     close = sum(_is_close(then, now) for then, now in pairs)
     share = f" ({100 * close / len(pairs):.0f} %)" if pairs else ""
     return (
-        f"The simulation with the recorded settings starts {close} of {len(pairs)} jobs{share} when they really "
-        f"started: within {_CLOSE:g} s, or a tenth of their waiting time."
+        f"The simulation with the recorded settings agrees for {close} of {len(pairs)} jobs{share}: they never "
+        f"started, or started when they really did, within {_CLOSE:g} s or a tenth of their waiting time."
     )
 
 
@@ -130,7 +130,7 @@ def _is_close(then: JobResult, now: JobResult) -> bool:
 
 
 class Difference(NamedTuple):
-    """One job under the recorded settings and under the others, simulated; and by how many seconds it waits longer."""
+    """One job under the recorded settings and under the other ones, simulated; and how many seconds longer it waits."""
 
     recorded: JobResult
     baseline: JobResult
@@ -160,7 +160,7 @@ def difference_text(each: Difference, made: Counterfactual) -> str:
     then, baseline, other = (_fate(result, made.horizon) for result in (each.recorded, each.baseline, each.other))
     names = [run.name for run in runs_of(made)]
     if then == baseline:
-        return f"{what}: {names[0]}, and simulated so: {then}; {names[2]}: {other}"
+        return f"{what}: {names[0]}, and in its simulation: {then}; {names[2]}: {other}"
     return f"{what}: {names[0]}: {then}; {names[1]}: {baseline}; {names[2]}: {other}"
 
 
@@ -171,7 +171,7 @@ def _fate(job: JobResult, horizon: float) -> str:
     text = " ".join(job.text.split()).partition(". ")[0].rstrip(".")
     why = f": {text[:_LONGEST_REASON]}{'...' if len(text) > _LONGEST_REASON else ''}" if text else ""
     code = f" {job.code}" if job.code else ""
-    return f"waits for {short(horizon - job.arrival)} and longer{',' if code else ''}{code}{why}"
+    return f"still waits after {short(horizon - job.arrival)}{',' if code else ''}{code}{why}"
 
 
 def remarks(made: Counterfactual) -> Iterator[str]:

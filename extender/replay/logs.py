@@ -79,8 +79,8 @@ def open_log(path: Path, *, anyway: bool = False, wall: float | None = None) -> 
     """Read the heads of a log. Raises RecordingError and OSError.
 
     Of several recordings, one for each run of a server, it is the latest; with `wall`, seconds since 1970, the latest
-    that began before. One without answers (format 1) is refused if this program may decide otherwise, unless `anyway`:
-    nothing would show it.
+    that began before. One without answers (format 1) is refused if this program may decide differently, unless
+    `anyway`: nothing would show it.
     """
     logs = [Log(path, recording) for recording in open_recordings(path).recordings]
     chosen = next((log for log in reversed(logs) if wall is None or _begins_before(log, wall)), logs[0])
@@ -88,8 +88,8 @@ def open_log(path: Path, *, anyway: bool = False, wall: float | None = None) -> 
         raise RecordingError(f"{path}: cannot be replayed: {'; '.join(refused)}")
     if not anyway and chosen.header.waggle == 1 and (differs := chosen.doubts):
         raise RecordingError(
-            f"{path}: recorded by a program that decides otherwise: {'; '.join(differs)}; --anyway replays it with the "
-            "constants of this program"
+            f"{path}: this program may decide differently, and a log of format 1 has no answers to compare with: "
+            f"{'; '.join(differs)}; --anyway replays it with the constants of this program"
         )
     return chosen
 

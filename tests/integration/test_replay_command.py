@@ -58,7 +58,7 @@ def test_what_would_have_been_different(log: Path, tmp_path: Path):
 
     assert found.exit_code == 0, found.output
     assert found.stdout.splitlines()[0].split() == ["as", "recorded", "recorded", "settings", "fgd"]
-    assert "starts 3 of 3 jobs (100 %)" in found.stdout
+    assert "agrees for 3 of 3 jobs (100 %)" in found.stdout
     ElementTree.fromstring(files[0].read_text())
     assert "<html" in files[1].read_text()
     assert [each.name for each in decode(files[2].read_bytes()).runs] == ["as recorded", "recorded settings", "fgd"]
@@ -80,9 +80,9 @@ def test_other_settings_and_json_on_standard_output(log: Path, tmp_path: Path):
         (["--at", "+1m", "--pod", "default/z"], "no pod default/z is known in waggle.log at +1m0s"),
         (["--pod", "a"], "--pod needs --at"),
         (["--serve"], "--serve needs --at"),
-        (["-o", "json"], "--output is that of --at"),
+        (["-o", "json"], "--output needs --at"),
         (["--svg", "x.svg"], "--svg needs --algorithm or --settings"),
-        (["--step", "--algorithm", "fgd"], "--step goes without --algorithm"),
+        (["--step", "--algorithm", "fgd"], "--step cannot be combined with --algorithm"),
         (["--algorithm", "pakcing"], "there are: fgd, hived, packing; did you mean packing?"),
         (["--algorithm", "hived"], "hived needs settings of its own"),
         (["--settings", "/nowhere.yaml"], "/nowhere.yaml"),

@@ -178,7 +178,7 @@ def test_cut_refuses_what_it_cannot_do_and_writes_nothing(log: Path, tmp_path: P
 
 def test_a_cut_behind_a_divergence_is_refused(log: Path, tmp_path: Path) -> None:
     log.write_bytes(log.read_bytes().replace(b'"node":"n1","reason"', b'"node":"n2","reason"', 1))
-    with pytest.raises(RecordingError, match="this program decides otherwise at event 5, before the cut"):
+    with pytest.raises(RecordingError, match="this program decides differently at event 5, before the cut"):
         cut(open_log(log).recordings[0], lambda step: step.number < 10, lambda _: False, tmp_path / "part")
     assert not (tmp_path / "part").exists()
 
@@ -209,7 +209,7 @@ def test_a_log_without_names_decides_the_same(algorithm: str, tmp_path: Path) ->
     log.write_bytes(a_life(algorithm).log)
     result = record("anonymize", log, out)
     assert result.exit_code == 0, result.output
-    assert "decisions are the same, names apart" in result.output
+    assert "decisions are the same, apart from names" in result.output
     assert CliRunner().invoke(app, ["replay", str(out)]).exit_code == 0
     text = gzip.decompress(out.read_bytes())
     for pod in a_life(algorithm).engine.pod_infos():
@@ -243,5 +243,5 @@ def test_an_algorithm_that_reads_names_is_told(log: Path, tmp_path: Path, monkey
     log.write_bytes(log.read_bytes().replace(b'"node":"n1","reason"', b'"node":"n2","reason"', 1))
     result = record("anonymize", log, tmp_path / "out.gz")
     assert result.exit_code == 1
-    assert "1 of 16 events are answered otherwise without the names" in said(result)
+    assert "1 of 16 events have other answers without the names" in said(result)
     assert "event 5: filter x" in said(result)

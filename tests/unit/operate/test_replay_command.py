@@ -53,7 +53,7 @@ def test_the_first_divergence_has_both_decisions_with_their_reasons_and_the_pods
 
     result = replay(edited(log, other))
     assert result.exit_code == 2
-    assert "after 4 events that went the same way, the first divergence:" in result.output
+    assert "after 4 events with the same answers, the first divergence:" in result.output
     assert "#5 filter default/a, 2 nodes offered" in result.output
     assert "was: placed on n2" in result.output
     assert "now: placed on n1" in result.output
@@ -101,7 +101,10 @@ def test_other_constants_are_said_where_decisions_are_compared(log: Path) -> Non
 
     result = replay(edited(log, constants))
     assert result.exit_code == 0
-    assert "this program has other constants: algorithm.reasons.LONGEST was 7, and is 512 now" in result.output
+    assert (
+        "constants of this program differ from the recorded ones: algorithm.reasons.LONGEST was 7, and is 512 now"
+        in result.output
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,7 +153,9 @@ def test_a_log_of_an_earlier_release_replays_or_names_the_constants_that_differ(
     path = FIXTURES / f"format-1-{algorithm}.log.gz"
     result = replay(path)
     if result.exit_code == 1:
-        assert "recorded by a program that decides otherwise: " in said(result)
+        assert "this program may decide differently, and a log of format 1 has no answers to compare with: " in said(
+            result
+        )
     else:
         assert (result.exit_code, f"{events} events" in result.output) == (0, True)
     heard: list[str] = []

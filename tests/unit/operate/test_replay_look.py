@@ -160,5 +160,5 @@ def test_a_large_number_shows_the_last_events_only(tmp_path: Path):
 
     said = stepped(open_log(made.write(tmp_path / "long.log")), "100000")
 
-    assert said[0] == f"    ... {516 - SHOWN} events that are not shown"
+    assert said[0] == f"    ... {516 - SHOWN} events not shown"
     assert (len(said), said[-1]) == (SHOWN + 2, "The log ends here.")

@@ -97,7 +97,7 @@ def test_the_recording_has_the_jobs_and_what_became_of_them(busy: tuple[Log, Run
 
 def test_the_simulation_with_the_recorded_settings_is_what_happened(made: Counterfactual) -> None:
     number = len(made.recorded.jobs)
-    assert f"starts {number} of {number} jobs (100 %) when they really started" in closeness(made)
+    assert f"agrees for {number} of {number} jobs (100 %)" in closeness(made)
     assert made.baseline.measures.evictions == made.recorded.measures.evictions > 0
     assert made.baseline.measures.gpu_allocation == pytest.approx(made.recorded.measures.gpu_allocation, abs=1e-4)
     assert made.baseline.measures.lost_gpu_milli_seconds == pytest.approx(
@@ -110,7 +110,7 @@ def test_hived_is_what_happened_and_packing_gets_its_gangs_priorities_and_tenant
     simulated_log(tmp_path / "h.log", gangs(), RunOptions(algorithm="hived", settings=settings, horizon=4000.0))
     found = counterfactual(open_log(tmp_path / "h.log"), Other("packing"))
 
-    assert "starts 7 of 7 jobs (100 %)" in closeness(found)
+    assert "agrees for 7 of 7 jobs (100 %)" in closeness(found)
     assert [(job.tenant, job.gang, job.pods, job.priority) for job in found.other.jobs][::6] == [
         ("t0", True, 2, -1),
         ("t0", True, 5, 0),
@@ -176,7 +176,7 @@ def test_the_largest_differences_are_named_with_both_reasons(made: Counterfactua
     assert [abs(each.longer) for each in found] == sorted((abs(each.longer) for each in found), reverse=True)
     text = difference_text(found[0], made)
     assert text.startswith(found[0].other.name)
-    assert ": as recorded, and simulated so: " in text
+    assert ": as recorded, and in its simulation: " in text
     assert "; fgd: " in text
     assert len(text) < 800
 

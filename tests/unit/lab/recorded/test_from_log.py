@@ -92,7 +92,8 @@ def test_a_pod_that_still_runs_and_one_that_waits_have_no_run_time() -> None:
     assert [job.fate for job in recorded.jobs] == [Fate.RUNNING, Fate.WAITING]
     assert "a job ran when the recording ended; it runs to the end (1 time)" in recorded.workload.remarks
     assert (
-        "a job never had all of its places; if it gets them, it runs to the end (1 time)" in recorded.workload.remarks
+        "a job never had places for all of its pods; if it gets them, it runs to the end (1 time)"
+        in recorded.workload.remarks
     )
 
 
@@ -128,7 +129,9 @@ def test_a_job_without_a_run_runs_as_long_as_jobs_like_it(waits: Pod, seconds: f
     recorded = log.done(300.0)
 
     assert recorded.workload.jobs[-1].seconds == seconds
-    said = f"a job never had all of its places; if it gets them, it runs as long as the median of {of} (1 time)"
+    said = (
+        f"a job never had places for all of its pods; if it gets them, it runs as long as the median of {of} (1 time)"
+    )
     assert said in recorded.workload.remarks
 
 

@@ -110,6 +110,6 @@ def test_pods_of_two_pools_of_nodes_stay_in_their_pools(tmp_path: Path) -> None:
     recorded: Recorded = recorded_history(log)
     assert {job.excluded for job in recorded.workload.jobs} == {("n0", "n1"), ("n2", "n3")}
     found = counterfactual(log, Other("fgd"))
-    assert "starts 30 of 30 jobs (100 %)" in closeness(found)
+    assert "agrees for 30 of 30 jobs (100 %)" in closeness(found)
     of_b = {job.name for number, job in enumerate(found.other.jobs) if number % 3 == 0}
     assert {stay.node for stay in found.other.stays if stay.job in of_b} <= {"n2", "n3"}
