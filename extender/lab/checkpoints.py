@@ -28,6 +28,7 @@ from extender.lab.comparing import Progress, release
 from extender.lab.results import JobResult, Run, Stay
 from extender.lab.run.simulation import Ended, RunOptions, Simulation
 from extender.lab.workload import Workload
+from extender.recording.checkpoint import WITHOUT
 from extender.recording.graph.kinds import GraphError, Kinds
 from extender.recording.graph.reading import decode
 from extender.recording.graph.writing import encode
@@ -42,6 +43,15 @@ _PACKAGES = (
     "extender.embedded.kubescheduler",
     "extender.plan",
     "extender.lab",
+)
+#: Parts of them that no state has: they read and write files, or start processes.
+_WITHOUT = (
+    *WITHOUT,
+    *(f"extender.plan.{name}" for name in ("files", "reading.documents", "reading.snapshots")),
+    *(
+        f"extender.lab.{name}"
+        for name in ("checkpoints", "fgd_study", "importers", "showing", "studies", "tables", "workload_file")
+    ),
 )
 #: Jobs of one line.
 _PIECE = 5000
@@ -84,7 +94,7 @@ def kinds_of(runs: Iterable[RunOptions]) -> Kinds:
     """Return which classes a checkpoint may name: ours, and those of the plug-ins that are run."""
     points = available()
     own = {points[run.algorithm].module.partition(".")[0] for run in runs if run.algorithm in points}
-    return Kinds((*_PACKAGES, *sorted(own - {"algorithm", "extender"})))
+    return Kinds((*_PACKAGES, *sorted(own - {"algorithm", "extender"})), without=_WITHOUT)
 
 
 # -- writing -------------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from extender.recording.records import FORMAT, Header, RecordingError, policy_of
 from extender.scheduling.machine import SchedulerStateMachine
 
 _PACKAGES = ("algorithm", "extender.core", "extender.scheduling")
+#: Modules of them that no state has: they load plug-ins and start processes.
+WITHOUT = ("algorithm.conformance", "algorithm.plugins", "algorithm.registry", "algorithm.placements.registry")
 
 
 class CheckpointHead(msgspec.Struct, frozen=True):
@@ -48,7 +50,8 @@ def kinds_of(algorithm: str) -> Kinds:
     package."""
     point = available().get(algorithm)
     own = () if point is None else (point.module.partition(".")[0],)
-    return Kinds((*_PACKAGES, *(each for each in own if each not in ("extender", "algorithm"))))
+    others = (each for each in own if each not in ("extender", "algorithm"))
+    return Kinds((*_PACKAGES, *others), without=WITHOUT)
 
 
 def encode_checkpoint(

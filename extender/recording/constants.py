@@ -24,13 +24,21 @@ Constant = bool | int | float | str
 
 def constants(algorithm: str) -> dict[str, Constant]:
     """Return the constants of the engine and of this algorithm, by module and name: of all modules that are loaded."""
-    point = available().get(algorithm)
-    packages = _ENGINE if point is None else (*_ENGINE, point.module)
+    packages = _packages(algorithm)
     found: dict[str, Constant] = {}
     for name in sorted(sys.modules):
-        if any(name == package or name.startswith(f"{package}.") for package in packages):
+        if _is_below(name, packages):
             found.update((f"{name}.{key}", value) for key, value in _plain(vars(sys.modules[name])))
     return found
+
+
+def _packages(algorithm: str) -> tuple[str, ...]:
+    point = available().get(algorithm)
+    return _ENGINE if point is None else (*_ENGINE, point.module)
+
+
+def _is_below(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
 def _plain(names: Mapping[str, object]) -> Iterator[tuple[str, Constant]]:
@@ -46,11 +54,16 @@ def _value(value: object) -> Constant | None:
     return value if isinstance(value, _PLAIN) else None
 
 
-def differences(recorded: Mapping[str, Constant]) -> list[str]:
-    """Return how this program's constants differ from the recorded ones, a sentence each; a renamed one counts."""
+def differences(recorded: Mapping[str, Constant], algorithm: str) -> list[str]:
+    """Return how this program's constants differ from the recorded ones, a sentence each; a renamed one counts.
+
+    Somebody else may have written the log, so only modules that can have been recorded are imported: those of the
+    engine and of this algorithm.
+    """
     said = []
+    packages = _packages(algorithm)
     for path, was in recorded.items():
-        now = _now(path)
+        now = _now(path, packages)
         if now is None:
             said.append(f"{path} was {was!r}, and is not there any more")
         elif now != was:
@@ -58,8 +71,10 @@ def differences(recorded: Mapping[str, Constant]) -> list[str]:
     return said
 
 
-def _now(path: str) -> Constant | None:
+def _now(path: str, packages: tuple[str, ...]) -> Constant | None:
     module, _, name = path.rpartition(".")
+    if not _is_below(module, packages) or not name.isupper() or "__main__" in module:
+        return None
     try:
         return _value(getattr(importlib.import_module(module), name, None))
     except ImportError:

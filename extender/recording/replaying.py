@@ -194,7 +194,7 @@ def refusals(recording: Recording) -> list[str]:
 
 def doubts(recording: Recording) -> list[str]:
     """Return why this program may decide differently from the one that recorded: a sentence each."""
-    return differences(recording.header.constants)
+    return differences(recording.header.constants, recording.header.algorithm)
 
 
 def replay_on(engine: SchedulerStateMachine, steps: Iterable[Step]) -> Iterator[tuple[Step, list[Instruction]]]:

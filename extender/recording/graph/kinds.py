@@ -12,8 +12,8 @@ import msgspec
 
 from algorithm.model import Node, Pod
 
-#: Objects of one line, and of one graph.
-OBJECTS_OF_LINE, MOST_OBJECTS = 400, 50_000_000
+#: Objects of one line, and of one graph. A cluster of 150,000 pods has some three million.
+OBJECTS_OF_LINE, MOST_OBJECTS = 400, 20_000_000
 #: Attributes that pydantic's models have beside their fields.
 PYDANTIC = frozenset({"__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"})
 #: Records of which there are very many: each is one object, whatever it has inside.
@@ -29,25 +29,33 @@ class GraphError(ValueError):
 
 
 class Line(msgspec.Struct, omit_defaults=True):
-    """A few objects, after the kinds that they are the first to have. Objects and kinds are numbered in their order."""
+    """A few objects, after the kinds that they are the first to have. Objects and kinds are numbered in their order.
 
-    objects: list[list[Any]]
+    A tuple is the number of an object.
+    """
+
+    objects: list[list[bool | int | float | str | tuple[int] | dict[str, Any] | None]]
     kinds: list[list[Any]] = []
 
 
 class Kinds:
-    """Which classes and functions may be named: those of these packages and what is below them."""
+    """Which classes and functions may be named: those of these packages and what is below them.
 
-    def __init__(self, packages: Iterable[str]) -> None:
-        self._packages = tuple(packages)
+    `without`: modules of them that nothing in a graph may name, since their functions load plug-ins, start processes,
+    or read and write files.
+    """
+
+    def __init__(self, packages: Iterable[str], *, without: Iterable[str] = ()) -> None:
+        self._packages, self._without = tuple(packages), tuple(without)
 
     def has(self, module: str) -> bool:
-        return any(module == each or module.startswith(f"{each}.") for each in self._packages)
+        return _is_below(module, self._packages) and not _is_below(module, self._without) and "__main__" not in module
 
     def find(self, module: str, name: str) -> Any:
         """The class or function of this name. Raises GraphError."""
         if not self.has(module):
-            raise GraphError(f"{module}:{name} is in none of the packages {', '.join(self._packages)}")
+            but = f", or in {', '.join(self._without)}" if self._without else ""
+            raise GraphError(f"{module}:{name} is in none of the packages {', '.join(self._packages)}{but}")
         try:
             found: Any = sys.modules.get(module) or importlib.import_module(module)
             for part in name.split("."):
@@ -59,6 +67,22 @@ class Kinds:
         if not isinstance(found, type | types.FunctionType) or found.__module__ != module:
             raise GraphError(f"{module}:{name} is no class and no function of its module")
         return found
+
+
+def _is_below(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == each or module.startswith(f"{each}.") for each in packages)
+
+
+def hidden_method(kind: type, names: Iterable[str]) -> str | None:
+    """The first of these names that is a method or a property of the class.
+
+    An attribute of that name would be called in place of the method, or would run the property's setter.
+    """
+    for name in names:
+        found = next((each.__dict__[name] for each in kind.__mro__ if name in each.__dict__), None)
+        if isinstance(found, types.FunctionType | classmethod | staticmethod | property):
+            return name
+    return None
 
 
 def slots_of(kind: type) -> tuple[str, ...]:

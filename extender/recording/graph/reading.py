@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import types
+from array import array
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
@@ -16,10 +17,25 @@ import msgspec
 from pydantic import SecretBytes, SecretStr
 
 from algorithm.interface import SuggestedNodes
-from extender.recording.graph.kinds import BUILTIN, MOST_OBJECTS, PYDANTIC, RECORDS, GraphError, Kinds, Line, slots_of
+from extender.recording.graph.kinds import (
+    BUILTIN,
+    MOST_OBJECTS,
+    PYDANTIC,
+    RECORDS,
+    GraphError,
+    Kinds,
+    Line,
+    hidden_method,
+    slots_of,
+)
 from extender.recording.masks import MASK
 
 _MOST_KINDS = 10_000
+#: Texts of all lines, bytes, and values in all objects: some 8 GB of memory, however small the file is.
+_MOST_TEXT, _MOST_VALUES = 2 << 30, 60_000_000
+#: Parts of one tuple, frozen set or frozen record, each counted as often as it is referred to; and of all keys, which
+#: are hashed: so many and so many for each object. A few dozen tuples of two could have more parts than atoms exist.
+_MOST_PARTS, _MOST_KEYS, _KEYS_OF_OBJECT = 100_000_000, 10_000_000, 100
 _CONTAINERS: dict[str, Callable[[], Any]] = {
     "list": list,
     "set": set,
@@ -27,6 +43,7 @@ _CONTAINERS: dict[str, Callable[[], Any]] = {
     "Counter": Counter,
     "OrderedDict": OrderedDict,
 }
+_RANDOM_VERSION = 3
 _line = msgspec.json.Decoder(Line)
 #: Those of a named kind.
 _OF_KIND = frozenset({"enum", "struct", "named", "plain", "object", "container", "function", "class"})
@@ -50,22 +67,38 @@ class _Decoder:
         self._rows: list[list[Any]] = []
         self._made: list[Any] = []
         self._is_made: bytearray = bytearray()
+        #: Parts of each object that cannot change; 1 of others.
+        self._parts = array("d")
+        self._text = self._values_taken = 0
+        self._keys = 0.0
+        self._partials: list[int] = []
 
     def take(self, line: bytes) -> None:
+        self._text += len(line)
+        if self._text > _MOST_TEXT:
+            raise GraphError(f"more than {_MOST_TEXT} bytes: no checkpoint")
         try:
             taken = _line.decode(line)
+            rows: list[list[Any]] = taken.objects
+            for row in rows:
+                self._values_taken += len(row)
+                if row and row[0] == "record":  # now, since anything could be in it
+                    row[2:] = [_record(row)]
+                elif dict in map(type, row):
+                    raise GraphError("only a record may have something in it")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise GraphError(f"no part of a checkpoint: {error}") from error
-        for row in taken.kinds:
-            if len(row) < 2 or not all(isinstance(each, str) for each in row):
+        for kind in taken.kinds:
+            if len(kind) < 2 or not all(isinstance(each, str) for each in kind):
                 raise GraphError("a kind is not named by texts")
-            found = self._kinds.find(row[0], row[1])
-            names = tuple(row[2:])
+            found = self._kinds.find(kind[0], kind[1])
+            names = tuple(kind[2:])
             self._check_names(found, names)
             self._found.append((found, names))
-        if len(self._found) > _MOST_KINDS or len(self._rows) + len(taken.objects) > MOST_OBJECTS:
+        total = len(self._rows) + len(rows)
+        if len(self._found) > _MOST_KINDS or total > MOST_OBJECTS or self._values_taken > _MOST_VALUES:
             raise GraphError("more kinds or objects than any checkpoint has")
-        self._rows += taken.objects
+        self._rows += rows
 
     def _check_names(self, found: Any, names: tuple[str, ...]) -> None:
         """The attributes that were written must be those that this program's class has, as far as it says so."""
@@ -74,6 +107,8 @@ class _Decoder:
                 raise GraphError(f"attribute {name} of {found.__qualname__} may not be set")
         if not isinstance(found, type) or not names:
             return
+        if not issubclass(found, msgspec.Struct) and (hidden := hidden_method(found, names)) is not None:
+            raise GraphError(f"attribute {hidden} of {found.__qualname__} may not be set: it is a method or a property")
         if issubclass(found, msgspec.Struct):
             expected = found.__struct_fields__
             if names != expected:
@@ -88,6 +123,8 @@ class _Decoder:
             raise GraphError("there is no object in it")
         self._made = [None] * len(self._rows)
         self._is_made = bytearray(len(self._rows))
+        self._parts = array("d", [1.0]) * len(self._rows)
+        self._keys = float(_MOST_KEYS + _KEYS_OF_OBJECT * len(self._rows))
         try:
             for number, row in enumerate(self._rows):
                 self._shell(number, row)
@@ -97,9 +134,11 @@ class _Decoder:
                 self._fill(self._made[number], row)
             for number, row in enumerate(self._rows):
                 self._fill_hashed(self._made[number], row)
+            for number in self._partials:
+                self._fill_partial(self._made[number], self._rows[number])
         except GraphError:
             raise
-        except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError, RecursionError) as error:
             raise GraphError(f"object {number} cannot be made: {type(error).__name__}: {error}") from error
         return self._made[0]
 
@@ -152,7 +191,8 @@ class _Decoder:
             at, children = rest[-1]
             child = next((each for each in children if not self._is_made[each]), None)
             if child is None:
-                self._set(at, self._immutable(self._rows[at]))
+                self._weigh(at)
+                self._set(at, self._immutable(at, self._rows[at]))
                 path.discard(at)
                 rest.pop()
             elif child in path:
@@ -161,30 +201,46 @@ class _Decoder:
                 path.add(child)
                 rest.append((child, self._children(self._rows[child])))
 
+    def _weigh(self, number: int) -> None:
+        """Count the parts of what cannot change."""
+        parts = 1.0 + sum(self._parts[child] for child in self._children(self._rows[number]))
+        if parts > _MOST_PARTS:
+            raise GraphError(f"object {number} has more than {_MOST_PARTS} parts")
+        self._parts[number] = parts
+
+    def _check_keys(self, values: list[Any]) -> None:
+        """To be called with what is going to be hashed."""
+        for value in values:
+            if isinstance(value, tuple):
+                self._keys -= self._parts[self._number(value)]
+        if self._keys < 0:
+            raise GraphError("its keys have more parts than those of any checkpoint")
+
     def _children(self, row: list[Any]) -> Iterator[int]:
         for value in row[1:]:
-            if isinstance(value, list):
+            if isinstance(value, tuple):
                 yield self._number(value)
 
-    def _number(self, value: list[Any]) -> int:
-        if len(value) != 1 or not isinstance(value[0], int) or not 0 <= value[0] < len(self._rows):
-            raise GraphError(f"there is no object {value!r}")
+    def _number(self, value: tuple[int]) -> int:
+        if not 0 <= value[0] < len(self._rows):
+            raise GraphError(f"there is no object {value[0]}")
         return value[0]
 
     def _value(self, value: Any) -> Any:
-        return self._made[self._number(value)] if isinstance(value, list) else value
+        return self._made[self._number(value)] if isinstance(value, tuple) else value
 
     def _values(self, row: list[Any], start: int) -> list[Any]:
         return [self._value(each) for each in row[start:]]
 
-    def _immutable(self, row: list[Any]) -> Any:
+    def _immutable(self, number: int, row: list[Any]) -> Any:
         match row:
             case ["tuple", *_]:
                 return tuple(self._values(row, 1))
             case ["frozenset", *_]:
+                self._check_keys(row[1:])
                 return frozenset(self._values(row, 1))
-            case ["record", str(name), fields] if name in RECORDS:
-                return msgspec.convert(fields, type=RECORDS[name])
+            case ["record", str(name), made] if isinstance(made, RECORDS.get(name, ())):
+                return made
             case ["nodes", *names] if all(isinstance(each, str) for each in names):
                 return SuggestedNodes(names)
             case ["bytes", str(text)]:
@@ -202,17 +258,18 @@ class _Decoder:
             case ["defaultdict", factory, *_]:
                 return self._defaultdict(self._value(factory))
             case ["mappingproxy", *_]:
+                self._check_keys(row[1::2])
                 values = self._values(row, 1)
                 return MappingProxyType(dict(zip(values[::2], values[1::2], strict=True)))
             case ["secret", str(noun)]:
                 return SecretBytes(MASK.encode()) if noun else SecretStr(MASK)
             case ["random", state]:
                 made = Random()  # noqa: S311 - a plug-in's own
-                made.setstate(self._value(state))
+                made.setstate(_random_state(self._value(state)))
                 return made
-            case ["partial", *_] if len(row) == 4:
-                func, args, keywords = self._values(row, 1)
-                return partial(self._callable(func), *args, **keywords)
+            case ["partial", func, _, _]:
+                self._partials.append(number)
+                return partial(self._callable(self._value(func)))  # its arguments may still be empty
             case ["method", owner, str(name)]:
                 return self._method(self._value(owner), name)
             case [str(noun), *_] if noun in _OF_KIND:
@@ -232,13 +289,15 @@ class _Decoder:
             made = _empty(kind)
             _set_attributes(made, names, values)
             return made
-        if noun == "enum" and issubclass(kind, Enum):
+        if noun == "enum" and issubclass(kind, Enum) and isinstance(values[0], str):
             return kind[values[0]]
         if noun == "named" and issubclass(kind, tuple):
             return tuple.__new__(kind, values)
         if noun == "plain" and issubclass(kind, str | int | float):
             plain: Any = next(each for each in (str, int, float) if issubclass(kind, each))
-            return plain.__new__(kind, values[0])
+            maker: Any = plain.__new__
+            if type(values[0]) is plain:  # of anything else, its own conversion would be called
+                return maker(kind, values[0])
         if noun == "struct" and issubclass(kind, msgspec.Struct):
             return kind(**dict(zip(names, values, strict=True)))
         raise GraphError(f"{kind.__qualname__} is not of the kind {noun!r}")
@@ -257,12 +316,13 @@ class _Decoder:
         kind = owner if isinstance(owner, type) else type(owner)
         if name.startswith("__") or not self._kinds.has(kind.__module__):
             raise GraphError(f"method {name} of {kind.__qualname__} may not be named")
-        function = getattr(kind, name, None)
-        if isinstance(function, types.MethodType):
-            return function
-        if not isinstance(function, types.FunctionType):
+        function: Any = getattr(kind, name, None)
+        plain = function.__func__ if isinstance(function, types.MethodType) else function
+        if not isinstance(plain, types.FunctionType):
             raise GraphError(f"{kind.__qualname__} has no method {name}")
-        return types.MethodType(function, owner)
+        if not self._kinds.has(plain.__module__):  # pydantic's models can read files, for example
+            raise GraphError(f"method {name} of {kind.__qualname__} is that of a class of {plain.__module__}")
+        return function if plain is not function else types.MethodType(plain, owner)
 
     def _fill(self, made: Any, row: list[Any]) -> None:
         noun = row[0]
@@ -278,28 +338,52 @@ class _Decoder:
             for name, value in zip(type(made).__struct_fields__, self._values(row, 2), strict=True):
                 setattr(made, name, value)
 
+    def _fill_partial(self, made: Any, row: list[Any]) -> None:
+        func, args, keywords = self._values(row, 1)
+        if type(args) is not tuple or type(keywords) is not dict or not all(isinstance(each, str) for each in keywords):
+            raise GraphError("the arguments of a partial are no tuple and no dictionary")
+        made.__setstate__((func, args, dict(keywords), None))
+
     def _fill_hashed(self, made: Any, row: list[Any]) -> None:
         noun = row[0]
         if noun in ("dict", "Counter", "OrderedDict", "defaultdict"):
-            _fill_items(made, self._values(row, 1 if noun != "defaultdict" else 2))
+            self._fill_items(made, row, 1 if noun != "defaultdict" else 2)
         elif noun == "set":
+            self._check_keys(row[1:])
             made.update(self._values(row, 1))
         elif noun == "container":
-            contents = self._values(row, 2 + len(self._found[row[1]][1]))
+            start = 2 + len(self._found[row[1]][1])
+            contents = self._values(row, start)
             if isinstance(made, dict):
-                _fill_items(made, contents)
+                self._fill_items(made, row, start)
             elif isinstance(made, set):
+                self._check_keys(row[start:])
                 set.update(made, contents)
             else:
                 (deque.extend if isinstance(made, deque) else list.extend)(made, contents)
 
+    def _fill_items(self, made: Any, row: list[Any], start: int) -> None:
+        self._check_keys(row[start::2])
+        values = self._values(row, start)
+        if len(values) % 2:
+            raise GraphError("a dictionary has a key without a value")
+        put = OrderedDict.__setitem__ if isinstance(made, OrderedDict) else dict.__setitem__
+        for at in range(0, len(values), 2):
+            put(made, values[at], values[at + 1])
 
-def _fill_items(made: Any, values: list[Any]) -> None:
-    if len(values) % 2:
-        raise GraphError("a dictionary has a key without a value")
-    put = OrderedDict.__setitem__ if isinstance(made, OrderedDict) else dict.__setitem__
-    for at in range(0, len(values), 2):
-        put(made, values[at], values[at + 1])
+
+def _record(row: list[Any]) -> Any:
+    """The pod or node. Raises GraphError, or ValidationError."""
+    if len(row) != 3 or not isinstance(row[1], str) or row[1] not in RECORDS:
+        raise GraphError("a record is no pod and no node")
+    return msgspec.convert(row[2], type=RECORDS[row[1]])
+
+
+def _random_state(state: Any) -> Any:
+    """The state, if it is plain numbers: what else there is to iterate over may have no end."""
+    if type(state) is tuple and len(state) == 3 and type(state[1]) is tuple and state[0] == _RANDOM_VERSION:
+        return state
+    raise GraphError("the state of a generator of random numbers is none")
 
 
 def _empty(kind: Any) -> Any:

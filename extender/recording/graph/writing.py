@@ -18,7 +18,16 @@ from pydantic import SecretBytes, SecretStr
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod
-from extender.recording.graph.kinds import BUILTIN, MOST_OBJECTS, OBJECTS_OF_LINE, GraphError, Kinds, Line, slots_of
+from extender.recording.graph.kinds import (
+    BUILTIN,
+    MOST_OBJECTS,
+    OBJECTS_OF_LINE,
+    GraphError,
+    Kinds,
+    Line,
+    hidden_method,
+    slots_of,
+)
 from extender.recording.masks import MASK
 
 _INT64 = 1 << 63
@@ -179,6 +188,8 @@ class _Encoder:
             module, name = it.__module__, it.__qualname__
             if not self._kinds.has(module) or "<" in name or self._kinds.find(module, name) is not it:
                 self._refuse(f"the {noun} {module}:{name} cannot be found again by its name")
+            if isinstance(it, type) and not issubclass(it, msgspec.Struct) and (hidden := hidden_method(it, names)):
+                self._refuse(f"a {module}.{name} has an attribute in place of its method {hidden}")
             number = self._shapes[key] = len(self._shapes)
             self._new_kinds.append([module, name, *names])
         return number

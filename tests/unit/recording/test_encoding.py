@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -186,11 +187,18 @@ def test_constants_that_differ_are_named() -> None:
         "algorithm.packing.gone.MOST": 1,
         "algorithm.packing.gangs.OLD": 1,
     }
-    assert differences(known) == [
+    assert differences(known, "packing") == [
         f"algorithm.packing.gangs.MOST_MEMBERS was 7, and is {MOST_MEMBERS} now",
         "algorithm.packing.gone.MOST was 1, and is not there any more",
         "algorithm.packing.gangs.OLD was 1, and is not there any more",
     ]
+
+
+def test_a_log_names_no_module_that_is_then_imported() -> None:
+    assert "this" not in sys.modules
+    known = {"this.ZEN": 1, "algorithm.hived.journal.MOST": 1, "algorithm.packing.__main__.MOST": 1}
+    assert [each.partition(" ")[0] for each in differences(known, "packing")] == list(known)
+    assert "this" not in sys.modules, "its import prints a poem; another one could do anything"
 
 
 def test_the_fields_of_records_are_in_the_head_and_unknown_ones_are_named() -> None:

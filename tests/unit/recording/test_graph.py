@@ -20,13 +20,14 @@ from pydantic import BaseModel
 
 from algorithm.interface import SuggestedNodes
 from algorithm.tables import Table
+from extender.recording.graph import reading
 from extender.recording.graph.kinds import GraphError, Kinds
 from extender.recording.graph.reading import decode
 from extender.recording.graph.writing import encode
 from extender.recording.masks import MASK
 from tests.support.engine.objects import node, pod
 
-KINDS = Kinds((__name__, "algorithm"))
+KINDS = Kinds((__name__, "algorithm"), without=("algorithm.conformance",))
 
 
 class Colour(Enum):
@@ -99,6 +100,16 @@ class Ends(msgspec.Struct):
 
     def __post_init__(self) -> None:
         raise AssertionError("a constructor was called")
+
+
+class Guarded:
+    @property
+    def name(self) -> str:
+        return ""
+
+    @name.setter
+    def name(self, value: str) -> None:
+        raise AssertionError("a setter was called")
 
 
 def plain_function(text: str) -> str:
@@ -235,19 +246,21 @@ HERE = __name__
     ("objects", "kinds", "said"),
     [
         ([], [], "no object"),
-        ([["tuple", [1]]], [], r"there is no object \[1\]"),
+        ([["tuple", [1]]], [], "there is no object 1"),
         ([["tuple", [0]]], [], "refers to itself"),
         ([["tuple", [1]], ["tuple", [0]]], [], "refers to itself"),
         ([["list", [-1]]], [], "there is no object"),
-        ([["list", [0, 0]]], [], "there is no object"),
+        ([["list", [0, 0]]], [], "no part of a checkpoint"),
         ([["nonsense"]], [], "'nonsense', which this program does not know"),
         ([[]], [], "cannot be made: IndexError"),
-        ([[["list"]]], [], "cannot be made|there is no object"),
+        ([[["list"]]], [], "no part of a checkpoint"),
+        ([["list", {"a": [[]]}]], [], "only a record may have something in it"),
         ([["dict", 1]], [], "a key without a value"),
         ([["dict", [1], 2], ["list"]], [], "unhashable"),
         ([["int", "x"]], [], "cannot be made: ValueError"),
         ([["bytes", "%"]], [], "cannot be made"),
-        ([["record", "Pod", {"name": 1}]], [], "cannot be made: ValidationError"),
+        ([["record", "Pod", {"name": 1}]], [], "Expected `str`, got `int`"),
+        ([["record", "Gone", {}]], [], "a record is no pod and no node"),
         ([["object", 0]], [["os", "system"]], "os:system is in none of the packages"),
         ([["function", 0]], [["subprocess", "Popen"]], "is in none of the packages"),
         ([["object", 0]], [[HERE, "Gone"]], "there is no .*:Gone"),
@@ -267,11 +280,64 @@ HERE = __name__
         ([["partial", [1], [2], [3]], ["list"], ["tuple"], ["dict"]], [], "a list is no function"),
         ([["partial", [1], [2], [3]], ["builtin", "eval"], ["tuple"], ["dict"]], [], "does not know"),
         ([["deque", -1]], [], "cannot be made: ValueError"),
+        # What would be called while it is read, or in place of a method afterwards:
+        ([["object", 0, 1]], [[HERE, "Thing", "greet"]], "attribute greet of Thing may not be set: it is a method"),
+        ([["object", 0, 1]], [[HERE, "Guarded", "name"]], "attribute name of Guarded may not be set"),
+        ([["method", [1], "parse_raw"], ["class", 0]], [[HERE, "Model"]], "is that of a class of pydantic.main"),
+        ([["method", [1], "model_dump"], ["object", 0]], [[HERE, "Model"]], "is that of a class of pydantic.main"),
+        ([["function", 0]], [["algorithm.conformance.child", "main"]], "is in none of the packages .* or in algorithm"),
+        ([["function", 0]], [[f"{HERE}.__main__", "main"]], "is in none of the packages"),
+        ([["plain", 0, [1]], ["list"]], [[HERE, "Word"]], "Word is not of the kind 'plain'"),
+        ([["enum", 0, 1]], [[HERE, "Colour"]], "Colour is not of the kind 'enum'"),
+        # What has no end:
+        ([["partial", [1], [2], [3]], ["class", 0], ["range", 0, 1 << 60, 1], ["dict"]], [[HERE, "Key"]], "no tuple"),
+        ([["random", [1]], ["tuple", 3, [2], None], ["range", 0, 1 << 60, 1]], [], "generator of random numbers"),
     ],
 )
 def test_lines_that_are_no_graph_are_refused(objects: list[Any], kinds: list[Any], said: str) -> None:
     with pytest.raises(GraphError, match=said):
         decode([msgspec.json.encode({"objects": objects, "kinds": kinds})], KINDS)
+
+
+DOUBLED = [["tuple", [number + 1], [number + 1]] for number in range(1, 90)] + [["tuple"]]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [["dict", [1], 0], ["set", [1]], ["frozenset", [1]], ["mappingproxy", [1], 0], ["Counter", [1], 1], ["list", [1]]],
+)
+def test_what_is_doubled_ninety_times_is_refused_before_it_is_hashed(first: list[Any]) -> None:
+    with pytest.raises(GraphError, match="more than 100000000 parts"):
+        decode([msgspec.json.encode({"objects": [first, *DOUBLED]})], KINDS)
+
+
+def test_many_keys_that_are_doubled_a_little_are_refused() -> None:
+    doubled = [["tuple", [number + 1], [number + 1]] for number in range(1, 20)] + [["tuple"]]
+    keys = [["dict", [1], number] for number in range(30)]
+    with pytest.raises(GraphError, match="keys have more parts"):
+        decode([msgspec.json.encode({"objects": [["list"], *doubled, *keys]})], KINDS)
+
+
+def test_bounds_of_all_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = msgspec.json.encode({"objects": [["list", *range(100)]]})
+    monkeypatch.setattr(reading, "_MOST_VALUES", 150)
+    with pytest.raises(GraphError, match="more kinds or objects"):
+        decode([line, line], KINDS)
+    monkeypatch.setattr(reading, "_MOST_TEXT", len(line))
+    with pytest.raises(GraphError, match="bytes: no checkpoint"):
+        decode([line, line], KINDS)
+
+
+def test_a_method_that_an_attribute_hides_cannot_be_written() -> None:
+    thing = Thing("a")
+    thing.greet = plain_function  # type: ignore[method-assign,assignment]
+    with pytest.raises(GraphError, match="an attribute in place of its method greet"):
+        list(encode(thing, KINDS))
+
+
+def test_a_partial_keeps_its_arguments() -> None:
+    found = again({"call": partial(plain_function, text="a"), "other": partial(plain_function, "b")})
+    assert (found["call"](), found["other"]()) == ("a", "b")
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"\xff", b'{"objects":[1]}', b'{"objects":' + b"[" * 9999])
