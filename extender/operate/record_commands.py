@@ -73,18 +73,23 @@ def show(
 
     Exit status: 0 shown; 1 the log cannot be used.
     """
-    from extender.operate.record_range import range_of, span_of
+    from extender.operate.record_range import range_of, run_of, span_of
     from extender.operate.record_show import show as lines_of
 
     key = _pod(pod)
     with _failing():
-        recording = _run(log, run)
+        whole = _open(log)
+        recording = run_of(whole, run)
         span = span_of(recording)
         wanted = range_of(begin, end, span)
+        is_empty = True
         for line in lines_of(recording, wanted, span, pod=key, decisions=decisions, as_json=output is Output.JSON):
+            is_empty = False
             say(line)
         for each in recording.remarks:
             remark(each)
+        if is_empty:
+            remark(_nothing(pod, run or len(whole.recordings), len(whole.recordings)))
 
 
 def cut(
@@ -146,6 +151,13 @@ def anonymize(log: LogArgument, out: OutArgument, run: RunOption = None) -> None
     say(as_text(made, out))
     if made.different or made.left:
         raise typer.Exit(1)
+
+
+def _nothing(pod: str | None, run: int, runs: int) -> str:
+    """Say that no event was shown, and where there are others."""
+    about = "" if pod is None else f" concerns {pod}"
+    where = "" if runs == 1 else f" in run {run} of {runs}; --run N shows another one"
+    return f"no event that was asked for{about}{where}" if about else f"no event was asked for{where}"
 
 
 def _open(path: Path) -> Log:

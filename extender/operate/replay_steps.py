@@ -54,20 +54,23 @@ class Session:
         elif command.isascii() and command.isdigit() and len(command) <= _LONGEST_NUMBER and int(command):
             self._many(int(command))
         elif command.startswith("/") and len(command) > 1:
-            self._jump(lambda: self._stepper.next_of(_key(command[1:])))
+            self._jump_to(_key(command[1:]))
         elif command.startswith("p ") and command[2:].strip():
             self._explain(_key(command[2:].strip()))
         else:
             self._say(HELP if command in ("h", "?", "help") else f"{command[:60]!r} is not a command.\n{HELP}")
         return True
 
-    def _jump(self, go: Callable[[], Seen | None]) -> None:
+    def _jump_to(self, pod: PodKey) -> None:
+        self._jump(lambda: self._stepper.next_of(pod), f"No event after this one concerns {pod.namespace}/{pod.name}.")
+
+    def _jump(self, go: Callable[[], Seen | None], without: str = _END) -> None:
         before = self._stepper.number
         seen = go()
         between = self._stepper.number - before - (seen is not None)
         if between:
             self._say(f"    ... {between} event{'' if between == 1 else 's'} in between")
-        self._show(seen)
+        self._say(without if seen is None else seen.text)
 
     def _show(self, seen: Seen | None) -> None:
         self._say(_END if seen is None else seen.text)

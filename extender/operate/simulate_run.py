@@ -47,6 +47,7 @@ class Outputs(NamedTuple):
 def simulate_workload(given: Given, outputs: Outputs) -> None:
     """Run everything, and write the results. Raises typer.Exit with status 2 for what cannot be used."""
     try:
+        _check_outputs(given, outputs)
         workload, runs = workload_of(given), runs_of(given)
         comparison, keeper = _begun(workload, runs, outputs)
         _run(comparison, [run.name for run in runs], keeper)
@@ -55,6 +56,17 @@ def simulate_workload(given: Given, outputs: Outputs) -> None:
             keeper.path.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
         raise refuse(error) from error
+
+
+def _check_outputs(given: Given, outputs: Outputs) -> None:
+    """Raise OptionError if results could not be written in the end, or if they would replace a trace."""
+    for option, path in (("--html", outputs.html), ("--json", outputs.json)):
+        if path is None or str(path) == "-":
+            continue
+        if path.is_dir() or not path.parent.is_dir():
+            raise OptionError(f"{option}: {path}: expected a file in a folder that exists")
+        if path.exists() and any(trace.exists() and path.samefile(trace) for trace in given.trace):
+            raise OptionError(f"{option}: {path} is the trace: expected another file")
 
 
 def _begun(workload: Workload, runs: list[RunOptions], outputs: Outputs) -> tuple[Comparison, Keeper | None]:

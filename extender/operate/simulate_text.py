@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from extender.lab.results import Group, Results, Run, Spread
+from extender.lab.showing.waiting import why_never_started
 
 #: Groups that are listed, and remarks.
 _MOST_GROUPS, _MOST_REMARKS = 12, 20
@@ -20,6 +21,7 @@ def text_of(results: Results) -> str:
     parts += _groups("by tenant", results, lambda run: run.measures.tenants)
     parts += _groups("by size", results, lambda run: run.measures.sizes)
     parts += [f"{run.name} was stopped: {run.stopped}" for run in runs if run.stopped]
+    parts += ["\n".join(f"{run.name}: {why}" for why in found) for run in runs if (found := why_never_started(run))]
     remarks = [*results.remarks, *(f"{run.name}: {remark}" for run in runs for remark in run.remarks)]
     if remarks:
         shown = remarks[:_MOST_REMARKS]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extender.operate.help import App
-from extender.operate.output import say
+from extender.operate.output import remark, say
 from extender.operate.refusal import refuse
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def generate(
 ) -> None:
     """Make a workload from published statistics of a real cluster.
 
-        waggle trace generate philly --nodes 50 --days 7 --out philly.json
+        waggle trace generate philly --nodes 50 --days 7 --load 1.2 --out philly.json
 
         waggle simulate --trace philly.json --algorithm packing
 
@@ -112,6 +112,8 @@ def generate(
             seed=seed,
         )
         _hand_out(made(recipe.value, options), out)
+        if out is None:
+            remark("the workload was not written: --out FILE writes it")
     except (OSError, ValueError) as error:
         raise refuse(error) from error
 

@@ -94,7 +94,8 @@ class Recording:
         if following is None:
             self.ended = reader.ended
             if reader.cut_off:
-                self.remarks.append(f"{segment.path}: {reader.cut_off} after event {reader.last}")
+                end = "(the server was killed, or still runs)"
+                self.remarks.append(f"{segment.path}: {reader.cut_off} after event {reader.last} {end}")
             elif reader.ended is None and segment.header.waggle > 1:
                 self.remarks.append(
                     f"{segment.path}: the server was killed, or is still running, after event {reader.last}"

@@ -93,8 +93,13 @@ class Stepper:
         return next((seen for seen in self._all() if seen.decided), None)
 
     def next_of(self, pod: PodKey) -> Seen | None:
-        """Go on to the next event that concerns this pod; None if there is none any more."""
-        return next((seen for seen in self._all() if seen.pod == pod or self._has_line(pod)), None)
+        """Go on to the next event that concerns this pod; None if there is none any more, and we stay where we are."""
+        here = self.number
+        seen = next((seen for seen in self._all() if seen.pod == pod or self._has_line(pod)), None)
+        if seen is None:
+            self._begin(self._start_before(here))
+            self._pass_to(here)
+        return seen
 
     def back(self) -> Seen | None:
         """Go back to the decision before this event; None: to the beginning, since there is none."""

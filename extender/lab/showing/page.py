@@ -14,6 +14,7 @@ from extender.lab.showing import figures
 from extender.lab.showing.comparing import sentences, table
 from extender.lab.showing.plot import dash, look, text
 from extender.lab.showing.units import count, duration
+from extender.lab.showing.waiting import why_never_started
 
 #: Runs, remarks and characters of a remark that are shown.
 MOST_RUNS, MOST_REMARKS, LONGEST_REMARK = 16, 60, 1000
@@ -172,7 +173,8 @@ def _repeat(results: Results, runs: Sequence[Run], command: str) -> str:
     facts = [f"Waggle {results.release}" if results.release else "", f"seed {seeds}" if seeds else ""]
     shown = f"<pre>{text(command, 4000)}</pre>" if command else ""
     made = f"Made by {', '.join(each for each in facts if each)}. " if any(facts) else ""
-    remarks = [*results.remarks, *(f"{run.name}: {each}" for run in runs for each in run.remarks)]
+    said = [(run, (*why_never_started(run), *run.remarks)) for run in runs]
+    remarks = [*results.remarks, *(f"{run.name}: {each}" for run, remarks in said for each in remarks)]
     if len(remarks) > MOST_REMARKS:
         remarks = [*remarks[:MOST_REMARKS], f"{len(remarks) - MOST_REMARKS} more remarks are left out."]
     below = f"<h3>Assumed and left out</h3>{_list(remarks)}" if remarks else ""

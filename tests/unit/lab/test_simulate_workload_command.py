@@ -46,6 +46,29 @@ def test_algorithms_are_compared_as_text_json_and_page(trace: Path, tmp_path: Pa
     assert "shared" in (tmp_path / "out.html").read_text()
 
 
+def test_results_that_cannot_be_written_are_refused_before_the_run(trace: Path, tmp_path: Path) -> None:
+    before = trace.read_bytes()
+    for option, path, why in (
+        ("--html", trace, "is the trace: expected another file"),
+        ("--json", tmp_path / "none" / "out.json", "expected a file in a folder that exists"),
+        ("--html", tmp_path, "expected a file in a folder that exists"),
+    ):
+        done = simulate("--trace", trace, "--algorithm", "packing", option, path)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert f"{option}: {path}" in done.stderr
+        assert why in done.stderr
+    assert trace.read_bytes() == before
+
+
+def test_jobs_that_never_start_say_why(trace: Path, tmp_path: Path) -> None:
+    page = tmp_path / "out.html"
+    done = simulate("--trace", trace, "--algorithm", "hived", "--html", page)
+    assert done.exit_code == 0, done.output
+    why = "never started: PodInvalid: pod cannot be scheduled as declared: VC"
+    assert why in done.stdout
+    assert why in page.read_text()
+
+
 def test_json_may_go_to_standard_output(trace: Path) -> None:
     done = simulate("--trace", trace, "--algorithm", "packing", "--limit", "3", "--json", "-")
     found = json.loads(done.stdout)
@@ -102,7 +125,7 @@ def test_settings_are_those_of_a_run(trace: Path, tmp_path: Path) -> None:
         (("--algorithm", "packing", "--node-shape", "cpu=1"), "--node-shape: expected --nodes with a number of nodes"),
         (("--algorithm", "packing", "--nodes", "/none"), "/none: No such file or directory"),
         (("--algorithm", "packing", "--resume", "/none"), "/none: No such file or directory"),
-        (("--algorithm", "packing", "--json", "/none/out"), "/none/out: No such file or directory"),
+        (("--algorithm", "packing", "--json", "/none/out"), "/none/out: expected a file in a folder that exists"),
     ],
 )
 def test_what_cannot_be_used_is_named(trace: Path, options: tuple[str, ...], message: str) -> None:

@@ -36,6 +36,12 @@ def test_a_workload_is_generated_shown_and_written(tmp_path: Path) -> None:
     assert load(out).name == "philly"
 
 
+def test_a_workload_that_is_not_kept_is_told() -> None:
+    done = trace("generate", "philly", "--nodes", "1", "--days", "1")
+    assert done.exit_code == 0
+    assert "the workload was not written: --out FILE writes it" in done.stderr
+
+
 def test_a_compressed_file_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     for name in ("a.json.gz", "b.json.gz"):
         assert trace("generate", "llm", "--nodes", "4", "--days", "1", "--out", tmp_path / name).exit_code == 0

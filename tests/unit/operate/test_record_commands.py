@@ -126,6 +126,9 @@ def test_a_run_is_chosen_by_its_number(tmp_path: Path, log: Path) -> None:
     (folder / "000002.waggle-log.gz").write_bytes(gzip.compress(one_event))
     assert numbers(record("show", folder, "-o", "json")) == [1]
     assert len(numbers(record("show", folder, "-o", "json", "--run", "1"))) == 16
+    nothing = record("show", folder, "--pod", "default/a")
+    assert (nothing.exit_code, nothing.stdout) == (0, "")
+    assert "no event that was asked for concerns default/a in run 2 of 2; --run N shows another one" in nothing.stderr
 
 
 # -- cut --------------------------------------------------------------------------------------------------------------

@@ -45,6 +45,14 @@ def test_the_next_event_of_a_pod(stepper: Stepper):
     assert stepper.next_of(PodKey("default", "a")) is None
 
 
+def test_without_such_an_event_we_stay_where_we_are(stepper: Stepper):
+    assert stepper.next_decision().number == 5  # type: ignore[union-attr]
+    assert stepper.next_of(PodKey("default", "nobody")) is None
+    assert stepper.number == 5
+    assert stepper.next().number == 6  # type: ignore[union-attr]
+    assert stepper.next_decision().number == 10  # type: ignore[union-attr]
+
+
 def test_a_report_concerns_the_pod_although_it_does_not_name_it(log: Log):
     stepper = Stepper(log, 6)
     assert stepper.next_of(PodKey("default", "a")).number == 7  # type: ignore[union-attr]
