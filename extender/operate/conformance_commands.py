@@ -1,6 +1,6 @@
-"""`waggle conformance PACKAGE:PLUGIN`: does a scheduling algorithm keep its promises? Says so for each of them.
+"""`waggle conformance PACKAGE:PLUGIN`: tests whether a scheduling algorithm keeps its promises, and reports each.
 
-Exit status: 0 it conforms; 1 it does not; 2 it cannot be tried at all (not imported, say, or its settings are wrong).
+Exit status: 0 it conforms; 1 it does not; 2 it cannot be tested at all (not imported, say, or its settings are wrong).
 """
 
 from __future__ import annotations
@@ -50,28 +50,32 @@ def conformance(
     only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this check; repeatable.")] = None,
     skip: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=REASON", help="Opt out of a check; it fails if it passes. Repeatable."),
+        typer.Option(metavar="NAME=REASON", help="Expect this check to fail; if it passes, that fails. Repeatable."),
     ] = None,
-    list_checks: Annotated[bool, typer.Option("--list", help="Show all checks, and try nothing.")] = False,
-    world: Annotated[str, typer.Option(metavar="MODULE:NAME", help="Nodes and pods (Worlds), not the plug-in's.")] = "",
+    list_checks: Annotated[bool, typer.Option("--list", help="List all checks, and test nothing.")] = False,
+    world: Annotated[
+        str, typer.Option(metavar="MODULE:NAME", help="Draw nodes and pods from these Worlds, not the plug-in's.")
+    ] = "",
     exit_first: Annotated[
-        bool, typer.Option("--exitfirst", "-x", help="Live no more lives once a check has failed.")
+        bool, typer.Option("--exitfirst", "-x", help="Draw no more lives once a check has failed.")
     ] = False,
-    lives: Annotated[int, typer.Option(min=1, max=100_000, help="Lives of clusters, at most.")] = 100,
-    seconds: Annotated[float, typer.Option(min=1, max=86_400, help="How long all of it may take.")] = 60.0,
-    limit: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds that one call may take.")] = 10.0,
+    lives: Annotated[
+        int, typer.Option(min=1, max=100_000, help="The most lives (random cluster histories) to run.")
+    ] = 100,
+    seconds: Annotated[float, typer.Option(min=1, max=86_400, help="The CPU seconds that all of it may take.")] = 60.0,
+    limit: Annotated[float, typer.Option(min=0.1, max=3600, help="The seconds that one call may take.")] = 10.0,
     logs: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Write each failure there as a log, for waggle replay LOG --step."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Draw other lives: another number, others.")] = 0,
+    seed: Annotated[int, typer.Option(help="Another seed draws other lives.")] = 0,
 ) -> None:
-    """Try a scheduling algorithm: does it keep the promises of the contract, algorithm/interface.py?
+    """Test whether a scheduling algorithm keeps the promises of the contract, algorithm/interface.py.
 
-    It runs in a process of its own, through lives of clusters that are drawn at random, always the same ones. A failure
-    is made shorter and shown as a test that fails by itself. docs/conformance.md has the checks.
+    It runs in a process of its own, through lives: random histories of small clusters, always the same ones for the
+    same seed. A failure is shrunk and printed as a test that fails by itself. docs/conformance.md has the checks.
 
-    Exit status: 0 it conforms; 1 it does not; 2 it cannot be tried at all.
+    Exit status: 0 it conforms; 1 it does not; 2 it cannot be tested at all.
     """
     from algorithm.conformance.catalogue import CHECKS  # noqa: PLC0415
     from algorithm.conformance.logs import write_logs  # noqa: PLC0415

@@ -23,12 +23,12 @@ def add_new_algorithm_command(app: typer.Typer) -> None:
 def new_algorithm(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write it: a new or an empty folder.")],
     name: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the algorithm and its package. Default: the folder's name.")
+        str, typer.Option(metavar="NAME", help="Name of the algorithm and its package. Default: the folder's name.")
     ] = "",
 ) -> None:
     """Write an installable package with a scheduling algorithm of 40 lines, its tests, and a workload to simulate.
 
-    docs/plugin-authors.md goes on from there. No file that exists is changed.
+    docs/plugin-authors.md continues from there. It changes no existing file.
 
     Exit status: 0 written; 2 it cannot be written.
     """

@@ -40,82 +40,77 @@ def simulate(
         typer.Option(metavar="FILE", help="The trace: files or folders. `openb` is the published experiment of fgd."),
     ] = None,
     trace_format: Annotated[
-        str | None, typer.Option("--format", metavar="NAME", help="Its format. Default: recognised by its contents.")
+        str | None,
+        typer.Option("--format", metavar="NAME", help="The trace's format. Default: recognised by its contents."),
     ] = None,
     nodes: Annotated[
-        str | None, typer.Option(metavar="FILE|NUMBER", help="The nodes, if the trace has none or others.")
+        str | None,
+        typer.Option(metavar="FILE|NUMBER", help="The nodes: a file, or a number. Default: those of the trace."),
     ] = None,
     node_shape: Annotated[
         str | None,
         typer.Option(
-            metavar="SHAPE", help="cpu=64,memory=256Gi,nvidia.com/gpu=8,label:rack=r%d/8: of a NUMBER of nodes."
+            metavar="SHAPE", help="With a NUMBER of nodes: cpu=64,memory=256Gi,nvidia.com/gpu=8,label:rack=r%d/8"
         ),
     ] = None,
     algorithm: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[RUN=]NAME", help="An algorithm; several are compared. RUN is what the column is called."
-        ),
+        typer.Option(metavar="[RUN=]NAME", help="An algorithm; repeat it to compare several. RUN names the column."),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(metavar="RUN=FILE", help="A waggle.yaml for a run, or the algorithm's own settings."),
+        typer.Option(metavar="RUN=FILE", help="The settings of a run: a waggle.yaml, or the algorithm's own."),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=2**62, help="Of ties. Of the experiment of fgd: of the order of pods; 42 to 51."),
+        typer.Option(min=0, max=2**62, help="Decides ties; in the fgd experiment, the order of pods (42 to 51)."),
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="NUMBER", help="Simulate only this number of jobs, the first ones.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="NUMBER", help="Simulate only the first jobs.")] = None,
     horizon: Annotated[
         str | None, typer.Option(metavar="TIME", help="Stop after this time of the trace: 12h, 7d.")
     ] = None,
     saves_every: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Evicted jobs begin again where they saved their work last. Default: never."),
+        typer.Option(metavar="TIME", help="Evicted jobs continue from their last save. Default: they never save."),
     ] = None,
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the results to this file as JSON; - is the output."),
+        typer.Option("--json", metavar="FILE", help="Write the results as JSON; - is standard output."),
     ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write there how far the runs are, so that they can go on. Removed at the end."
+            metavar="FILE", help="Write the state of the runs, to continue with --resume. Removed at the end."
         ),
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Go on from this checkpoint, with the same other options.")
+        Path | None, typer.Option(metavar="FILE", help="Continue from this checkpoint, with the same options.")
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write them to this file as a page with figures.")
-    ] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results as a page with figures.")] = None,
     skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Leave broken lines of the trace out; the first 20 are named.")
+        bool, typer.Option("--skip-broken", help="Leave broken lines out, and name the first 20.")
     ] = False,
-    policy: Annotated[
-        PolicyName, typer.Option(help="Of the experiment of fgd: how nodes are chosen.")
-    ] = PolicyName.FGD,
-    pods: Annotated[Path | None, typer.Option(metavar="PODS.csv", help="Of the experiment of fgd: the pods.")] = None,
+    policy: Annotated[PolicyName, typer.Option(help="In the fgd experiment: how nodes are chosen.")] = PolicyName.FGD,
+    pods: Annotated[Path | None, typer.Option(metavar="PODS.csv", help="The pods of the fgd experiment.")] = None,
     study: Annotated[
         StudyName | None,
-        typer.Option(help="A study of ours instead of a trace: sharing is that of docs/hived-sharing.md."),
+        typer.Option(help="Run a study instead: sharing is that of docs/hived-sharing.md."),
     ] = None,
-    days: Annotated[float | None, typer.Option(min=1, max=365, help="Of the study: days in which jobs come.")] = None,
+    days: Annotated[float | None, typer.Option(min=1, max=365, help="In the study: days in which jobs arrive.")] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the study's figure to this file.")] = None,
 ) -> None:
-    """Run the jobs of a trace under one or several algorithms, in virtual time, and compare what came of it.
+    """Run the jobs of a trace under one or several algorithms, in virtual time, and compare the results.
 
         waggle simulate --trace jobs.json --algorithm packing --algorithm fgd
             --nodes 100 --node-shape cpu=96,nvidia.com/gpu=8
 
-    The scheduling state, the algorithm and the settings are those that run live. docs/simulate.md has the formats of
+    The state machine, the algorithm and the settings are those of the server. docs/simulate.md has the formats of
     traces, and says what is measured.
 
-    With --pods it is the experiment of "Beware of Fragmentation" (USENIX ATC 2023), which docs/algorithm-fgd.md shows.
+    With --pods it repeats the fgd experiment, that of "Beware of Fragmentation" (USENIX ATC 2023): see
+    docs/algorithm-fgd.md.
 
-    Exit status: 0 simulated; 2 the files or options cannot be used. Of a study, also 1: its statement does not hold.
+    Exit status: 0 simulated; 1 the statement of a study does not hold; 2 the files or options cannot be used.
     """
     if study is not None:
         raise run_study(study, days=days, seed=seed, svg=svg)

@@ -63,17 +63,17 @@ def add_trace_commands(app: typer.Typer) -> None:
 
 
 def generate(
-    recipe: Annotated[RecipeName, typer.Argument(help="Whose jobs they look like.")],
+    recipe: Annotated[RecipeName, typer.Argument(help="The cluster whose jobs they look like.")],
     out: OutOption = None,
     nodes: Annotated[int, typer.Option(min=1, max=20_000, help="Nodes with 8 GPUs.")] = 100,
-    days: Annotated[float, typer.Option(min=0.01, max=3650, help="Days in which jobs come.")] = 7,
-    load: Annotated[
-        float, typer.Option(min=0.01, max=10, help="GPU time that the jobs need, as a share of what there is.")
-    ] = 0.8,
-    tenants: Annotated[int, typer.Option(min=1, max=1000, help="Tenants; the second has half as many jobs.")] = 5,
+    days: Annotated[float, typer.Option(min=0.01, max=3650, help="Days in which jobs arrive.")] = 7,
+    load: Annotated[float, typer.Option(min=0.01, max=10, help="Share of the GPU time that the jobs need.")] = 0.8,
+    tenants: Annotated[
+        int, typer.Option(min=1, max=1000, help="Tenants; the second has half as many jobs as the first, and so on.")
+    ] = 5,
     daily: Annotated[
         float,
-        typer.Option(min=0, max=1, help="How much arrivals swing with the hour: 0 (not) to 1 (none at night)."),
+        typer.Option(min=0, max=1, help="How much arrivals vary over the day: 0 (not) to 1 (none at night)."),
     ] = 0.5,
     spot: Annotated[
         float | None,
@@ -82,9 +82,11 @@ def generate(
     mtbf_days: Annotated[
         float | None, typer.Option(min=0.01, max=1e6, help="Days between two failures of a node. Default: none fails.")
     ] = None,
-    failures: Annotated[Rate | None, typer.Option(help="The same, as published of a cluster.")] = None,
+    failures: Annotated[
+        Rate | None, typer.Option(help="Failures as often as published for a cluster; instead of --mtbf-days.")
+    ] = None,
     repair_hours: Annotated[float, typer.Option(min=0.001, max=1e5, help="Mean hours until a node is back.")] = 6,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Another one, other jobs.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Another seed gives other jobs.")] = 1,
 ) -> None:
     """Make a workload from published statistics of a real cluster.
 
@@ -121,10 +123,10 @@ def generate(
 def show(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The files of a trace, or folders with them.")],
     trace_format: Annotated[
-        FormatName | None, typer.Option("--format", help="Its format. Default: recognised by its contents.")
+        FormatName | None, typer.Option("--format", help="The trace's format. Default: recognised by its contents.")
     ] = None,
     skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Leave broken lines out; the first 20 are named.")
+        bool, typer.Option("--skip-broken", help="Leave broken lines out, and name the first 20.")
     ] = False,
     out: OutOption = None,
 ) -> None:
