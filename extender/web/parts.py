@@ -8,12 +8,12 @@ from extender.server.runtime import Runtime
 from extender.server.views import Served
 from extender.settings import ServerSettings
 from extender.web.http.certificates import Certificates
-from extender.web.http.read_only import ReadOnlyReplay
 from extender.web.http.refusals import Refusals
 from extender.web.limits.budget import Budgets
 from extender.web.limits.turnstile import Turnstile
 from extender.web.pages.metrics import Metrics
 from extender.web.pages.probes import Probes
+from extender.web.pages.replayed import ReadOnlyReplay
 from extender.web.verbs.handler import Verbs
 
 if TYPE_CHECKING:

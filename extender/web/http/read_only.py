@@ -1,7 +1,6 @@
 """A server that shows one moment of a recording: its pages can be read, and nothing can be asked of it.
 
-Verbs, plans and every other request that is no GET get a 403 that says so. Probes say that it lives and is not ready,
-so that nothing sends it calls.
+Verbs, plans and every other request that is no GET get a 403 that says so. `pages/replayed.py` has what probes say.
 """
 
 from __future__ import annotations
@@ -10,26 +9,9 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender.server.views import Readiness
 from extender.web.error_answers import error_response
 
 ABOUT_REPLAY: Final = "A replay of {}, read-only: the pages of that moment. It serves no verb of kube-scheduler."
-
-
-class ReadOnlyReplay:
-    """What probes are told. `replay` says which moment of which recording it is."""
-
-    def __init__(self, replay: str) -> None:
-        self._state = Readiness(False, f"this is a replay of {replay}, read-only: it serves no calls")
-
-    def liveness(self) -> Readiness:
-        return Readiness(True)
-
-    def readiness(self) -> Readiness:
-        return self._state
-
-    def informed(self) -> Readiness:
-        return self._state
 
 
 class ReadOnly:

@@ -37,13 +37,14 @@ const names = ({ namespace, name, victims }) => [`${namespace}/${name}`, ...vict
 
 class Card {
   constructor(world) {
+    this.world = world;
     this.say = (priority) => (world.isNodes ? `priority ${number(priority)}` : priorityText(priority));
     this.root = element("li", { class: "card" });
   }
 
   update(each) {
     const { at, namespace, name, pod, pods, priority, outcome, victims, number: all, gone } = each;
-    const when = element("time", { datetime: new Date(at * 1000).toISOString(), title: new Date(at * 1000).toLocaleString() }, `${age(Math.max(0, Math.round((world.now || Date.now() / 1000) - at)))} ago`);
+    const when = element("time", { datetime: new Date(at * 1000).toISOString(), title: new Date(at * 1000).toLocaleString() }, `${age(Math.max(0, Math.round((this.world.now || Date.now() / 1000) - at)))} ago`);
     const who = [podLink(namespace, pod, `${namespace}/${name}`), pods > 1 && ` (${number(pods)} pods)`, ` ${this.say(priority)}`];
     const head = element("p", { class: "card-head" }, when, " ", badge(outcome, outcome.replaceAll(" ", "-")), element("strong", {}, ...who.filter(Boolean)));
     const shown = victims.slice(0, VICTIMS).map((victim) => element("li", {}, ...told(victim, this.say)));
