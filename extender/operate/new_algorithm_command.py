@@ -6,6 +6,7 @@ Exit status: 0 written; 2 it cannot be written.
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +44,7 @@ def new_algorithm(
     say(f"algorithm {chosen} in {folder}:")
     say("".join(f"  {path}\n" for path in paths))
     say(
-        f"Next:\n"
+        f"Next, in the environment of this Waggle ({sys.prefix}):\n"
         f"  cd {shlex.quote(str(folder))}\n"
         f"  pip install -e '.[test]'\n"
         f"  pytest\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def test_it_writes_a_package_with_tests_and_a_workload(tmp_path: Path) -> None:
     assert {"quota/algorithm.py", "quota/py.typed", "tests/test_contract.py", ".gitignore", "README.md"} <= {
         *files(folder)
     }
+    assert f"environment of this Waggle ({sys.prefix})" in said.replace("\n", "")
     for line in ("pip install -e '.[test]'", "pytest", "waggle simulate --trace trace.json --algorithm quota"):
         assert line in said
 
