@@ -10,12 +10,12 @@ from __future__ import annotations
 import gzip
 import sqlite3
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from math import isfinite
 from pathlib import Path
-from shutil import copyfileobj
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from extender.lab.draft import Draft, Where
 from extender.lab.importers.registry import SQLITE, Format, Part
@@ -34,6 +34,13 @@ _TABLES: Mapping[str, set[str]] = {
 }
 #: Types of virtual machines times machines.
 _MOST_TYPES = 1_000_000
+#: Bytes of an unpacked database, which is a temporary file; of a text in it.
+_MOST_UNPACKED, _LONGEST_TEXT = 8 << 30, 1 << 20
+#: SQLite does not tell capitals from small letters in names.
+_OTHER_THAN_A_TABLE = (
+    "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE AND type <> 'index'"
+    " AND (type <> 'table' OR sql NOT LIKE 'CREATE TABLE%')"
+)
 
 
 def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
@@ -79,11 +86,21 @@ def _database(path: Path) -> Iterator[sqlite3.Connection]:
             plain = Path(folder) / "trace.sqlite"
             try:
                 with open_file(path) as packed, plain.open("wb") as unpacked:
-                    copyfileobj(packed, unpacked, 1 << 20)
-            except (EOFError, gzip.BadGzipFile) as error:
+                    _copy(packed, unpacked, path)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise FatalTraceError(f"{path}: expected a whole gzip file: {error}") from error
         with closing(sqlite3.connect(f"{plain.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
             yield database
+
+
+def _copy(packed: BinaryIO, unpacked: BinaryIO, path: Path) -> None:
+    written = 0
+    while block := packed.read(1 << 20):
+        written += len(block)
+        if written > _MOST_UNPACKED:
+            raise FatalTraceError(f"{path}: expected at most {_MOST_UNPACKED >> 20:,} MiB when it is unpacked")
+        unpacked.write(block)
 
 
 def _check(database: sqlite3.Connection, path: Path) -> None:
@@ -96,7 +113,7 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
             raise FatalTraceError(
                 f"{path}, table {table}: expected the columns {wanted}; missing: {', '.join(missing)}"
             )
-        if database.execute("SELECT 1 FROM sqlite_master WHERE name = ? AND type <> 'table'", (table,)).fetchone():
+        if database.execute(_OTHER_THAN_A_TABLE, (table,)).fetchone():
             raise FatalTraceError(f"{path}: expected {table} to be a table, not a view")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from extender.lab.importers import azure as azure_format
 from extender.lab.importers import load
 from extender.lab.tables import LONGEST_LINE, NAMED, TraceError
 from tests.unit.lab.importers.test_formats import TRACES, azure
@@ -165,7 +166,18 @@ def test_a_fraction_that_is_none_is_named(tmp_path: Path) -> None:
     assert f"{path}, table vmType, row 1: core: expected a number from 0 to 1, got 1.5" in refusal(path)
 
 
-def test_a_database_without_the_tables_or_with_a_view_is_refused(tmp_path: Path) -> None:
+def test_a_database_that_unpacks_to_more_than_there_may_be_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(azure_format, "_MOST_UNPACKED", 3 << 20)
+    path = tmp_path / "bomb.sqlite.gz"
+    whole = azure(tmp_path / "x.sqlite", [(9, 1, 1, 0, 0.0, 1.0)], [(0, 1, 1, 0.5, 0.5)]).read_bytes()
+    path.write_bytes(gzip.compress(whole + bytes(4 << 20)))
+    assert "expected at most 3 MiB when it is unpacked" in refusal(path)
+
+
+@pytest.mark.parametrize("view", ["vm", "VM"])
+def test_a_database_without_the_tables_or_with_a_view_is_refused(tmp_path: Path, view: str) -> None:
     path = tmp_path / "x.sqlite"
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE vm (vmId)")
@@ -176,7 +188,7 @@ def test_a_database_without_the_tables_or_with_a_view_is_refused(tmp_path: Path)
         columns = ", ".join(
             f"x AS {name}" for name in ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime")
         )
-        database.execute(f"CREATE VIEW vm AS {endless}{columns} FROM n")
+        database.execute(f"CREATE VIEW {view} AS {endless}{columns} FROM n")
     assert "expected vm to be a table, not a view" in refusal(path)
 
 
