@@ -1,4 +1,4 @@
-"""The conformance kit: an author proves with it that a plug-in keeps the promises of `algorithm.interface`.
+"""The conformance kit tests whether a plug-in keeps the promises of `algorithm.interface`.
 
     from algorithm.conformance import conformance
 

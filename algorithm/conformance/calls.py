@@ -1,4 +1,4 @@
-"""What happens to a cluster, as plain data: each call of `Life` (and so of AlgorithmHarness) is one record.
+"""The events of a cluster as plain data: each call of `Life` (and so of AlgorithmHarness) is one record.
 
 A list of them is a program: it can be carried out again, made shorter, printed as a test, written as JSON, and turned
 into a recording that `waggle replay` opens.
@@ -60,7 +60,7 @@ class StopPreempting(msgspec.Struct, frozen=True, tag=True):
 
 
 class Expire(msgspec.Struct, frozen=True, tag=True):
-    """A proposal comes to nothing, and the pod waits again."""
+    """A hold expires without a binding, and the pod waits again."""
 
     uid: str
 

@@ -1,4 +1,4 @@
-"""All checks of the conformance kit, by their stable names: what an algorithm promises, and who promises it.
+"""All checks of the conformance kit, by their stable names: each with the promise, and the algorithms that make it.
 
 The names are an interface: reports, `skip`, `--only` and ids of tests have them. A check is never renamed; one that is
 no longer true is removed together with the version of the contract that had it.

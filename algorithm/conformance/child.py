@@ -1,4 +1,4 @@
-"""The process in which an algorithm is tried: it may hang, print, or end, and the process that reports goes on.
+"""The process in which an algorithm is tested: it may hang, print, or exit, and the reporting process continues.
 
     python -m algorithm.conformance.child RESULTS PROGRESS < request
 
@@ -20,7 +20,7 @@ from algorithm.conformance import habits
 
 
 class Progress:
-    """Tells the parent what goes on: a counter in shared memory, and the present life's calls in a file."""
+    """Tells the parent what is going on: a counter in shared memory, and the present life's calls in a file."""
 
     def __init__(self, counter: str, calls: str) -> None:
         with Path(counter).open("r+b") as file:

@@ -1,4 +1,4 @@
-"""Calls an algorithm from a distance: every call has a time limit, is watched, and is remembered.
+"""Calls an algorithm through a guard: every call has a time limit, is watched, and is logged.
 
 `Guarded` stands in for the algorithm. It keeps a log of the changes that were reported, from which it makes *twins*:
 other instances that were told the same changes, and were asked nothing. A twin tells whether questions leave traces.

@@ -1,10 +1,10 @@
-"""Notices what an algorithm does that has nothing to do with deciding: prints, files, sockets, threads, clocks, chance.
+"""Detects side effects of an algorithm: output, files, sockets, threads, clocks, random numbers.
 
 `install` puts hooks into this process, for good: an audit hook (PEP 578) and wrappers around functions that raise no
 audit event. They record nothing but while an algorithm is called (`watching`). `install` before the plug-in is
 imported, so that `from time import time` gets the wrapper, too.
 
-It notices what is done carelessly. It is no sandbox: extension modules and determined authors get past it.
+It detects careless code. It is not a sandbox: extension modules and determined authors get past it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Hypothesis state machine that lives the lives of clusters: it draws calls, and judges watch what comes of them.
+"""A Hypothesis state machine that draws random histories of clusters (lives) as calls, while judges watch the outcome.
 
 It only draws. What it draws are plain calls (`life.calls`), so a failure is made shorter, printed and replayed without
 Hypothesis (`shrink.py`).
@@ -70,7 +70,7 @@ def live(
     steps: int,
     at: int = 0,
 ) -> None:
-    """Live so many lives of so many steps. `begin` makes each of them, or returns None: there is no time for more.
+    """Run a number of lives with a number of steps each. `begin` makes each life, or returns None if the time is over.
 
     `finish` gets each life at its end. What can happen next depends on what the algorithm answered. If it answers the
     same calls differently, Hypothesis gives up, and is asked again for other lives.

@@ -1,4 +1,4 @@
-"""What can be seen of an algorithm from outside: its answers, numbers and pages, as one comparable record."""
+"""Observes an algorithm from outside: its answers, numbers and pages, as one comparable record."""
 
 from __future__ import annotations
 

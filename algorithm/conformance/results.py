@@ -1,4 +1,4 @@
-"""What came of each check, as plain data: what the process that tried an algorithm tells the one that reports."""
+"""The result of each check, as plain data that the testing process sends to the reporting one."""
 
 from __future__ import annotations
 

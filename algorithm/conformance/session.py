@@ -1,4 +1,4 @@
-"""Has an algorithm tried in another process, and says what came of it, also if that process hangs or ends.
+"""Tests an algorithm in another process, and reports the results even if that process hangs or exits.
 
 session (here) --- request ---> child.py (another process): imports the plug-in, lives, judges
     ^                               |

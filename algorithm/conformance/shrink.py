@@ -1,4 +1,4 @@
-"""Makes a failing program shorter: calls are left out, and then the fields of records, while it still fails."""
+"""Shrinks a failing program: removes calls, and then fields of records, as long as it still fails."""
 
 from __future__ import annotations
 

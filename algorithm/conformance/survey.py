@@ -1,4 +1,4 @@
-"""Tries an algorithm in this process: lives of clusters, watched by all judges, and what fails is made shorter."""
+"""Tests an algorithm in this process: runs lives that all judges watch, and shrinks what fails."""
 
 from __future__ import annotations
 

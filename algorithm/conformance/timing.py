@@ -1,4 +1,4 @@
-"""How long decisions take, as a multiple of what `packing` takes in the same world and in the same run."""
+"""Measures how long decisions take, as a multiple of the time of `packing` in the same world and the same run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes and pods of a cluster look like in which an algorithm is tried: a World, which an author can give.
+"""A World describes the nodes and pods of the clusters in which an algorithm is tested. An author can provide one.
 
 The kit has a world of plain pods, gangs and priorities (`worlds/plain.py`). An algorithm that reads annotations of its
 own, or that knows the machines from its settings, sees little of itself there. Its author gives another one:

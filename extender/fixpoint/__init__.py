@@ -14,7 +14,7 @@ Pure, and usable by itself: it knows nothing of pods, of Kubernetes or of the ot
     executor.py    where bodies run: inline, or on a pool that the caller brings
     engine.py      the loop: dispatch, completion, the end
     report.py      what happened, by node and in all: the same bytes for the same input
-    levels.py      the ancestor's mode, with drain levels, for comparisons
+    levels.py      the algorithm that the engine grew out of, with drain levels, for comparisons
 """
 
 from extender.fixpoint.engine import Engine

@@ -13,8 +13,8 @@ Promises:
   depends on nothing but their needs.
 * It ends if each body does: needs cost one dispatch for each change, all else is charged to its node and limited; and
   what does not come to rest all the same meets `Limits.dispatches` or `Limits.nodes`, whose error names it.
-* A body that raises fails its node and no more. KeyboardInterrupt and the like end the run, and are raised by it. So
-  are faults in the middle of a change, such as ids that cannot be compared.
+* A body that raises an exception fails only its node. KeyboardInterrupt and the like end the run, and `run` raises
+  them. The same goes for faults in the middle of a change, such as ids that cannot be compared.
 * It returns only when no body runs any more.
 """
 

@@ -1,7 +1,7 @@
-"""The ancestor's mode: drain levels instead of verdicts, so that both can be compared. Use `Engine` for all else.
+"""The engine's predecessor, with drain levels instead of verdicts, for comparison. Use `Engine` for everything else.
 
     queue empty, nothing runs --> nobody parked: re-run what selects its inputs if anything has arrived, else the end
-                              --> somebody parked: level + 1, and all parked nodes run once more; after FORCE the end
+                              --> some node parked: level + 1, and all parked nodes run once more; after FORCE the end
 
 It behaves as its description says, weak points included: the level never falls, any one blocker wakes a node, data that
 arrives between a look and the end of the body is missed until the drain, and a body that always names a blocker which

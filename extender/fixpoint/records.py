@@ -133,7 +133,7 @@ class Done(msgspec.Struct, Generic[Id], frozen=True):
 
 
 class Blocked(msgspec.Struct, Generic[Id], frozen=True):
-    """The node cannot go on before all `needs` are met. A plain body starts over then; a coroutine goes on."""
+    """The node cannot continue before all `needs` are met. A plain body starts over then; a coroutine continues."""
 
     needs: tuple[Need[Id], ...]
 

@@ -1,4 +1,4 @@
-"""What really happened in a recording, measured like a simulation: a `Run` of the recorded jobs."""
+"""Measures what really happened in a recording like a simulation: makes a `Run` of the recorded jobs."""
 
 from __future__ import annotations
 

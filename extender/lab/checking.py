@@ -1,4 +1,4 @@
-"""Whether a workload can be simulated: what is wrong is named, with the job, the node or the failure and its field."""
+"""Checks whether a workload can be simulated. Errors name the job, the node or the failure, and its field."""
 
 from __future__ import annotations
 

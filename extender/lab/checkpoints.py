@@ -1,4 +1,4 @@
-"""Checkpoints of simulations: a run that was interrupted, however it was, goes on from its last one.
+"""Checkpoints of simulations: a run that was interrupted in any way continues from its last one.
 
     {"waggle_simulation": 1, "inputs": "...", ...}            the head: of which workload and options it is
     {"run": {...}}, {"jobs": [...]}, {"stays": [...]}         runs that are over, in pieces
@@ -7,9 +7,9 @@
     {"end": true}
 
 The state is all that later decisions depend on, random numbers included. So the results are those of a run that was
-never interrupted, byte for byte. A file is replaced as a whole: it is complete, or that of before.
+never interrupted, byte for byte. A file is replaced as a whole: it is the complete new one, or still the old one.
 
-Reading is safe: nothing in a file can run anything (`extender.recording.graph`).
+Reading is safe: it runs no code from the file (`extender.recording.graph`).
 """
 
 from __future__ import annotations

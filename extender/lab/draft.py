@@ -1,4 +1,4 @@
-"""A workload while it is read: jobs and nodes are checked and counted, and what is left out is remembered.
+"""A workload that is being read: checks and counts jobs and nodes, and remembers what was left out.
 
 Names are unique, and requests that are alike share one record, so that a million jobs take some 310 MiB.
 """

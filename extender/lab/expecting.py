@@ -1,4 +1,4 @@
-"""Tells `fgd` which pods to expect: those of the workload, as in the experiment of its paper, unless settings say it.
+"""Tells `fgd` which pods to expect: those of the workload, as in its paper, unless its settings name typical pods.
 
 Live, without settings, it expects pods such as there are at the moment, and weighs all nodes anew when these change.
 That costs some ten times as much for each pod, and a simulation knows its workload.

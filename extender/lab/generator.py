@@ -1,8 +1,9 @@
-"""Makes workloads from published statistics of real clusters, so that a simulation needs nobody's trace.
+"""Makes workloads from published statistics of real clusters, so that a simulation needs no trace.
 
-A recipe says how large jobs are, how long they run, and which of it was published; everything else is an assumption,
-and stands in `Recipe.assumed` and in the workload's remarks. Jobs come as a Poisson process whose rate may follow the
-hour of the day (thinning: Lewis and Shedler, 1979), so fast that they need a given share of the cluster's GPUs.
+A recipe says how large jobs are, how long they run, and which of these numbers were published. Everything else is an
+assumption, named in `Recipe.assumed` and in the workload's remarks. Jobs arrive as a Poisson process whose rate may
+follow the hour of the day (thinning: Lewis and Shedler, 1979), at the rate at which they need a given share of the
+cluster's GPUs.
 
 The same recipe, options and seed give the same workload in every process and on every version of Python: only
 `Random.random` is drawn from, and times are rounded to milliseconds. Each kind of draw has a stream of its own, so
@@ -35,7 +36,7 @@ _QUANTILES = 4096
 
 
 class GeneratorError(ValueError):
-    """The options do not go together. The message names the option and what was expected."""
+    """The options cannot be combined. The message names the option and what was expected."""
 
 
 class Size(NamedTuple):

@@ -217,7 +217,7 @@ class Row:
         return TraceError(f"{self._table.file}, line {self.number}: {column}: expected {expected}, got {got}")
 
     def text(self, column: str) -> str:
-        """Return the text as it stands, without spaces around it; empty if there is no such column."""
+        """Return the text without spaces around it; empty if there is no such column."""
         place = self._table.places.get(column)
         return "" if place is None else self._cells[place].strip()
 
@@ -238,7 +238,7 @@ class Row:
         return found
 
     def number_or_none(self, column: str, most: float) -> float | None:
-        """Return a finite number from 0 to `most`, None where nothing stands."""
+        """Return a finite number from 0 to `most`, None for an empty value."""
         return None if self.text(column) in NOTHING else self.number_of(column, most)
 
     def whole(self, column: str, most: int) -> int:

@@ -1,4 +1,4 @@
-"""Jobs and nodes as the pods and nodes of one algorithm: what the author of a job would write for it.
+"""Translates jobs and nodes into pods and nodes for one algorithm, as the author of a job would write them for it.
 
     algorithm   GPUs                              gangs                    models                     tenants
     fgd         nvidia.com/gpu; parts:            none: pods are placed    waggle.dev/gpu-model       namespace
@@ -7,9 +7,9 @@
     any other   nvidia.com/gpu; parts are         waggle.dev/gang and      node affinity              namespace
                 rounded up                        waggle.dev/gang-min
 
-An algorithm whose plug-in says that it reads `waggle.dev/gpu-milli` is spoken to as `fgd` is.
+An algorithm whose plug-in declares that it reads `waggle.dev/gpu-milli` gets the same pods as `fgd`.
 
-A job with templates is not translated. Raises TranslationError for a job that the algorithm has no words for.
+A job with templates is not translated. Raises TranslationError for a job that cannot be expressed for the algorithm.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Translator:
 
 
 def need_of(job: Job) -> Need:
-    """Return what one pod of the job needs, in the words of no algorithm."""
+    """Return what one pod of the job needs, independently of any algorithm."""
     milli = job.requests.get(GPU, 0)
     gpus = whole(milli)
     spec = "|".join(job.gpu_models) if gpus else ""

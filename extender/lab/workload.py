@@ -1,7 +1,8 @@
-"""What a simulation is made of: jobs that come, nodes that they run on, and nodes that fail.
+"""The input of a simulation: jobs that arrive, nodes that they run on, and nodes that fail.
 
 Importers of traces and the generator make a `Workload`; the simulator runs it under any algorithm. A job says what it
-needs in the words of no algorithm: the simulator translates it to annotations and resources of the one that it runs.
+needs independently of any algorithm: the simulator translates that into the annotations and resources that its
+algorithm reads.
 
 Times are seconds from the beginning of the trace. Names are unique in their kind.
 """

@@ -1,4 +1,4 @@
-"""`waggle record anonymize`: a recording without names, to give it to others.
+"""`waggle record anonymize`: writes a recording without names, to give it to others.
 
     train-0 in team-a on gpu-17   -->   x000412 in x000398 on x000131
 

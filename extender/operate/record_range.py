@@ -1,4 +1,4 @@
-"""Which part of a recording a command is about: one run of a server, and events between two moments."""
+"""Selects a part of a recording for a command: one run of a server, and events between two moments."""
 
 from __future__ import annotations
 

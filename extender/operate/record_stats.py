@@ -1,4 +1,4 @@
-"""`waggle record stats`: what a recording has in it, and what takes the room."""
+"""`waggle record stats`: what a recording has in it, and what takes the space."""
 
 from __future__ import annotations
 

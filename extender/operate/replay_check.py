@@ -1,4 +1,4 @@
-"""`waggle replay LOG`: replays recordings and says that every decision is the same, or shows the first that is not."""
+"""`waggle replay LOG`: replays recordings, and says that every decision is the same or shows the first that differs."""
 
 from __future__ import annotations
 

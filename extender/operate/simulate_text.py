@@ -112,7 +112,7 @@ _ROWS: tuple[tuple[str, Callable[[Run], str]], ...] = (
     ("GPUs fragmented", lambda run: _share(run.measures.gpu_fragmentation)),
     ("cores allocated", lambda run: _share(run.measures.cpu_allocation)),
     ("evictions", lambda run: str(run.measures.evictions)),
-    ("jobs on failed nodes", lambda run: str(run.measures.failures)),
+    ("jobs on nodes that failed", lambda run: str(run.measures.failures)),
     ("GPU hours lost", lambda run: _hours(run.measures.lost_gpu_milli_seconds)),
     ("fairness of tenants", lambda run: _number(run.measures.fairness)),
     ("attempts", lambda run: str(run.attempts)),

@@ -1,4 +1,4 @@
-"""What would happen if this were applied, and why: the scheduler that runs live, on a copy, to the end, with no clock.
+"""Plans: what would happen if manifests were applied, and why. Runs the live scheduler on a copy, without a clock.
 
     World + Changes --> run --> Plan --> table, JSON, YAML, Markdown, SVG, DOT
 

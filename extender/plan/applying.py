@@ -1,4 +1,4 @@
-"""Whether a plan still holds where it matters, and in which order its objects are created. Pure.
+"""Decides whether a plan still holds where it matters, and in which order its objects are created. Pure.
 
 A plan holds for a state. If the state has changed since, the plan is made again, and compared where it matters:
 
@@ -40,7 +40,7 @@ def refusal(file: PlanFile) -> str:
 
 
 def differences(before: Plan, after: Plan, created: Sequence[RawObject], *, same_nodes: bool = False) -> list[str]:
-    """Return what is otherwise in `after`, where it matters, as sentences. `created`: the objects that do not exist
+    """Return the differences in `after` that matter, as sentences. `created`: the objects that do not exist
     yet."""
     origins = {each.origin for each in created}
     old = {name_of(row): row for row in before.rows}

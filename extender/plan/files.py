@@ -1,4 +1,4 @@
-"""Plan files: a plan with all that is needed to hold it against the cluster later, and to create what it planned.
+"""Plan files: a plan with all that is needed to compare it with the cluster later, and to create what it planned.
 
     waggle plan -f . --out PLAN.json   -->   PlanFile   -->   waggle apply PLAN.json
                                                         -->   waggle plan diff A.json B.json

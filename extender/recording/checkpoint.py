@@ -1,8 +1,8 @@
-"""Checkpoints: the state of the engine after one event, from which a replay goes on.
+"""Checkpoints: the state of the engine after one event, from which a replay can continue.
 
     {"waggle_checkpoint": 2, "recording": "...", "number": 1000, "at": 12.5, ...}     the head
     {"objects": [...], "kinds": [...]}                                                the state (`graph.py`), many lines
-    {"objects": 5123}                                                                 its end: so many objects
+    {"objects": 5123}                                                                 its end: how many objects
 
 A replay from it gives the same instructions, byte for byte, as one from the first event.
 """
@@ -29,7 +29,7 @@ WITHOUT = ("algorithm.conformance", "algorithm.plugins", "algorithm.registry", "
 
 
 class CheckpointHead(msgspec.Struct, frozen=True):
-    """The first line of a checkpoint: after which event it was taken, and of which recording. `at`: the time of it."""
+    """The first line of a checkpoint: its recording, and the event after which it was taken, with that event's time."""
 
     waggle_checkpoint: int
     recording: str
@@ -83,7 +83,7 @@ def _head(lines: Lines, text: bytes) -> CheckpointHead:
 
 
 def skip(lines: Lines) -> None:
-    """Read on to behind the checkpoint with which the file begins."""
+    """Skip the checkpoint with which the file begins."""
     next(lines, None)
     for _ in _state(lines):
         pass

@@ -1,4 +1,4 @@
-"""Makes checkpoints beside a running engine: a copy in pieces under its lock, which is then written without the lock.
+"""Makes checkpoints of a running engine: copies it in pieces under its lock, then writes the copy without the lock.
 
     want() --> [wanted] --step--> [copying] --step ...--> [writing] --step ...--> done: a new file, complete
                   ^                  |  the engine is busy, is copied by somebody else,
@@ -43,7 +43,7 @@ class CopyBusy(Exception):  # noqa: N818 - what happened
 @dataclass(frozen=True)
 class Source:
     """Where checkpoints come from. `in_turns` makes each piece under the engine's lock, and raises CopyBusy if that is
-    held for too long. `copying` is held by whoever copies the engine or its algorithm."""
+    held for too long. `copying` is a lock: hold it while you copy the engine or its algorithm."""
 
     engine: SchedulerStateMachine
     in_turns: Callable[[Iterator[bool]], Iterator[bool]]
@@ -77,7 +77,7 @@ class Checkpointer:
         return self._wanted is not None
 
     def want(self, path: Path) -> None:
-        """Make a checkpoint at this path as soon as possible, unless it cannot be."""
+        """Make a checkpoint at this path as soon as possible, if one can be made."""
         if not self.impossible:
             self._wanted = path
 

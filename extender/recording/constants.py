@@ -2,7 +2,7 @@
 
 The engine's own limits are in its policy, and a replay uses the recorded ones. What is left are constants of modules:
 the bounds of an algorithm, formats, how much a text shows. A replay cannot use recorded ones, but it can say that they
-differ: otherwise it would answer differently without saying why.
+differ: otherwise its answers would differ without an explanation.
 
 They are found, not listed, so that no new one is forgotten: every upper-case name of a number or a text in the modules
 of the engine and of the algorithm.

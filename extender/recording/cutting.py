@@ -1,10 +1,10 @@
-"""Cuts a part out of a recording into one file, which replays by itself: it begins with a checkpoint.
+"""Cuts a part of a recording into one file that replays by itself, because it begins with a checkpoint.
 
     | earlier events: replayed | from here on: copied | later events |
                                ^ the engine is as it was then: the checkpoint
 
-The checkpoint is exact only if this program decides as the one that recorded, so a replay that diverges before the cut
-is an error. While changed settings are being prepared there is no checkpoint, and the cut begins a little earlier.
+The checkpoint is exact only if this program decides like the one that recorded, so a divergence before the cut is an
+error. While changed settings are being prepared there is no checkpoint, and the cut begins a little earlier.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from extender.scheduling.machine import SchedulerStateMachine
 
 
 class Cut(NamedTuple):
-    """What was written. `checkpoint`: the event after which the state at its beginning was taken; 0: it has none."""
+    """What was written. `checkpoint`: the event after which the state at its beginning was taken; 0 if it has none."""
 
     first: int
     last: int
@@ -34,7 +34,7 @@ class Cut(NamedTuple):
 
 
 def cut(recording: Recording, is_before: Callable[[Step], bool], is_after: Callable[[Step], bool], out: Path) -> Cut:
-    """Write the events that come neither before nor after the part that is wanted. Nothing is written if it fails.
+    """Write the events of the part between `is_before` and `is_after`. Nothing is written after an error.
 
     Raises RecordingError, also if events of the part are missing, or OSError.
     """

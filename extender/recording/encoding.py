@@ -1,4 +1,4 @@
-"""Events, and what the engine answered, as lines of a log, and back.
+"""Encodes events and the engine's answers as lines of a log, and decodes them.
 
     {"waggle": 2, "algorithm": "packing", ...}                              the header (`records.py`)
     {"number": 1, "at": 12.5, "event": "PodSeen", "data": {...}, "out": [["RequeuePod", {...}]]}
@@ -82,7 +82,7 @@ def header_of(
 
 
 def _may_be_secret(name: str, value: object) -> bool:
-    """Whether it is a text that a plug-in's author has put into the program under a name like TOKEN."""
+    """Return whether it is a text constant with a name like TOKEN, which may be a secret of a plug-in's author."""
     return isinstance(value, str) and is_secret(name.rpartition(".")[2])
 
 
@@ -112,7 +112,7 @@ def digest_of(text: bytes) -> str:
 
 
 def shortened(instructions: Sequence[Instruction]) -> bytes:
-    """Return long instructions with what decides only: of thousands of nodes the first few by name."""
+    """Return long instructions with only what matters to decisions: of thousands of nodes, the first few by name."""
     return msgspec.json.encode([[type(item).__name__, _short(item)] for item in instructions], enc_hook=_plain)
 
 
@@ -275,7 +275,7 @@ _lines = msgspec.json.Decoder(_Line)
 
 
 class LineReader:
-    """Reads the lines of one segment after its header. Each must be given to it, in order."""
+    """Reads the lines of one segment after its header. Pass it every line, in order."""
 
     def __init__(self) -> None:
         self._names = NamesReader()

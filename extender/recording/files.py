@@ -49,7 +49,7 @@ def files_in(folder: Path) -> list[Found]:
 
 
 class OwnFolder:
-    """A folder that is ours while we record into it: of mode 0700, and locked against a second server.
+    """A folder that this process owns while it records: of mode 0700, and locked against a second server.
 
     Raises OSError, which names the folder, if it belongs to somebody else, has files of others, or is in use.
     """
@@ -66,7 +66,7 @@ class OwnFolder:
             raise
 
     def close(self) -> None:
-        """Let others record into it. To be called once."""
+        """Release the lock, so that others can record into it. Call it once."""
         os.close(self._descriptor)
 
     def files(self) -> list[Found]:
@@ -175,7 +175,7 @@ class CompressedFile:
         self._put(self._deflate.compress(text))
 
     def flush(self) -> None:
-        """Let all that was written be readable. Costs a few bytes."""
+        """Make everything written so far readable. Costs a few bytes."""
         if not self.is_flushed:
             self.is_flushed = True
             self._put(self._deflate.flush(zlib.Z_SYNC_FLUSH))

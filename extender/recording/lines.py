@@ -50,7 +50,7 @@ class Lines:
         return line
 
     def wrong(self, why: str) -> RecordingError:
-        """What is wrong in the line that was read last."""
+        """Return an error about the line that was read last."""
         return RecordingError(f"{self.name}:{max(self.number, 1)}: {why}")
 
     def _split(self) -> Iterator[bytes]:

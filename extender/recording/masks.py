@@ -1,10 +1,10 @@
-"""What is left out of a recording: secrets that people have put where a record of a pod or a setting carries them.
+"""Masks secrets in recordings: texts in settings, annotations and labels whose names say that they are secret.
 
     settings of the algorithm      fields of the type SecretStr or SecretBytes, and fields named like a secret
     annotations and labels         those named like a secret, and what kubectl keeps of the whole manifest
 
-The text stays, as MASK, so that a replay sees that something was there. An algorithm that decides by such a text may
-decide otherwise in a replay; `Header.masked` names the fields, and a divergence says so.
+MASK replaces the text, so a replay sees that something was there. An algorithm that decides by such a text may decide
+differently in a replay; `Header.masked` names the fields, and a divergence mentions them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHORTEST = 6
 
 
 def is_secret(key: str) -> bool:
-    """Whether a field, a label or an annotation of this name may hold a secret."""
+    """Return whether a field, a label or an annotation of this name may have a secret."""
     return key in _MANIFESTS or _SECRET.search(key) is not None
 
 
@@ -87,13 +87,13 @@ class Masks:
         return MASK
 
     def pod(self, pod: Pod) -> Pod:
-        """The record without secrets; the same object if there are none."""
+        """Return the record without secrets; the same object if there are none."""
         if not (self._finds(pod.annotations) or self._finds(pod.labels)):
             return pod
         return msgspec.structs.replace(pod, annotations=self._pairs(pod.annotations), labels=self._pairs(pod.labels))
 
     def node(self, node: Node) -> Node:
-        """The same of a node."""
+        """Return the same for a node."""
         if not (self._finds(node.annotations) or self._finds(node.labels)):
             return node
         return msgspec.structs.replace(node, annotations=self._pairs(node.annotations), labels=self._pairs(node.labels))

@@ -102,7 +102,7 @@ class _Described(msgspec.Struct):
 
 
 class NamesReader:
-    """For one segment: hears every list in the order in which they were written."""
+    """For one segment: decode every list in the order in which they were written."""
 
     def __init__(self) -> None:
         self._names: list[str] = []

@@ -1,4 +1,4 @@
-"""Records all events of the engine, and what it answered, into a folder of bounded size.
+"""Records all events of the engine, and its answers, in a folder of bounded size.
 
     engine's loop --> heard(event), said(answer) --> queue, bounded --> thread waggle-recorder --> segments, checkpoints
      under its lock      a reference to immutable data each               encodes, compresses, writes, deletes
@@ -6,10 +6,11 @@
 The engine has no clock and no randomness of its own, so a replay gives the same instructions as the server gave.
 
 Promises. A decision never waits for the recorder: if the queue is full (a slow disk), events are left out, which is
-counted and said, and the log says which. What was written can be read after a crash, up to the last second. The folder
-stays below `most_bytes`: the oldest segments are deleted, and what is left can be replayed, since every new segment
+counted and reported, and the log says which are missing. Everything but the last second can be read after a crash. The
+folder stays below `most_bytes`: the oldest segments are deleted, and the rest can be replayed, since every new segment
 gets a checkpoint (`checkpoint.py`), unless little has happened since the last one. If no checkpoint can be made (a
-plug-in that cannot be copied), the first segment is kept, and the recording ends when the folder is full: said once.
+plug-in that cannot be copied), the first segment is kept, and the recording ends when the folder is full, with one line
+in the server's log.
 
 A recording contains the name, labels and stored annotations of every pod, so only its owner can read it.
 """
@@ -91,7 +92,7 @@ class Recorder:
     """Records into a folder, in its own thread. `heard` and `said` are called under the engine's lock, one after the
     other; `close` waits until everything is written.
 
-    Raises OSError if the folder cannot be written, is somebody else's, or is used by another server.
+    Raises OSError if the folder cannot be written, belongs to another user, or is used by another server.
     """
 
     def __init__(
@@ -181,11 +182,11 @@ class Recorder:
         return msgspec.structs.replace(event, nodes=self._offer)
 
     def said(self, answer: Sequence[Instruction]) -> None:
-        """Record what the engine answered to the event that was heard last."""
+        """Record the engine's answer to the latest event."""
         self._last.said = answer
 
     def failed(self, why: str) -> None:
-        """Record that the engine failed at the event that was heard last."""
+        """Record that the engine failed at the latest event."""
         self._last.said = why
 
     def _has_room_again(self, number: int, at: float, weight: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a log consists of, as plain data: the header, steps, what was said, gaps."""
+"""The parts of a log, as plain data: the header, steps, answers, gaps."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What the engine answered to an event, as it was recorded: the instructions, or the digest of long ones.
+    """The recorded answer of the engine to an event: the instructions, or the digest of long ones.
 
     `text` are the instructions as `encoding.encode_instructions` writes them; of long ones only what decides is left,
     and `digest` is that of the whole. `failed`: the engine raised this.
@@ -63,7 +63,7 @@ class Step(NamedTuple):
     """One event, the time when it was handled, in seconds of the server's clock, and its number.
 
     The first event has number 1, and is also called by it in the log and in the histories of pods. 0: not recorded.
-    `said` None: it is not known what the engine answered (format 1, or the server died over it). `size`: the bytes of
+    `said` None: the answer is not known (format 1, or the server ended before it answered). `size`: the bytes of
     its line.
     """
 
@@ -75,7 +75,7 @@ class Step(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """These events are not in the log. A replay goes on from the next checkpoint."""
+    """These events are not in the log. A replay continues from the next checkpoint."""
 
     first: int
     last: int
@@ -90,7 +90,7 @@ class Position(NamedTuple):
 
 
 def policy_of(header: Header) -> Policy:
-    """Return the recorded policy; what it does not have is as it is by default.
+    """Return the recorded policy; missing fields have their defaults.
 
     Raises RecordingError if it has a value that this Waggle does not know, or cannot read.
     """

@@ -1,4 +1,4 @@
-"""Replays a recording on a fresh engine, and compares what it decides with what was decided.
+"""Replays a recording on a fresh engine, and compares its answers with the recorded ones.
 
     replay = Replay(recording)                 from the earliest start; or Replay(recording, start=recording.starts[-1])
     for played in replay:                      Played, one for each event
@@ -8,7 +8,7 @@
 
 The recorded times are kept, since the engine's clock is a parameter: a replay is as fast as the engine.
 
-After a gap, it goes on from the next checkpoint. `refusals` says why a recording cannot be replayed at all, in
+After a gap, it continues from the next checkpoint. `refusals` says why a recording cannot be replayed at all, in
 sentences: events or fields that this program does not know, a plug-in that is not there.
 """
 
@@ -142,7 +142,7 @@ def _failed(said: Said | None) -> str:
 
 
 def _is_same(was: bytes, now: bytes) -> bool:
-    """Whether two answers differ only in fields that one of both releases does not have, and that say nothing."""
+    """Return whether two answers differ only in empty fields that one of the two releases does not have."""
     return _equal(msgspec.json.decode(was), msgspec.json.decode(now))
 
 

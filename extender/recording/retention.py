@@ -1,4 +1,4 @@
-"""Which files of a recording's folder are deleted, so that it stays below a number of bytes and can be replayed.
+"""Deletes old files of a recording's folder, so that it stays below a number of bytes and can still be replayed.
 
     | segment 1 | 2 | 3 + checkpoint | 4 | 5 + checkpoint | 6 (is written)
     +---- one group ----+--- one group ---+----- kept -----+

@@ -42,7 +42,7 @@ def table(made: Counterfactual) -> list[tuple[str, ...]]:
         rows.append(_row("cores used", runs, lambda run: _share(run.measures.cpu_utilisation)))
     rows += [
         _row("evictions", runs, lambda run: str(run.measures.evictions)),
-        _row("jobs on failed nodes", runs, lambda run: str(run.measures.failures)),
+        _row("jobs on nodes that failed", runs, lambda run: str(run.measures.failures)),
         _row("gangs started", runs, lambda run: _gangs(run.jobs, lambda job: job.start is not None)),
         _row("gangs incomplete at the end", runs, lambda run: _gangs(run.jobs, lambda job: job.fate is Fate.PARTLY)),
         _row("pods of jobs that never started", runs, lambda run: _pods(run.jobs, lambda job: job.start is None)),

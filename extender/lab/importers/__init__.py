@@ -1,7 +1,7 @@
 """Traces of real clusters as workloads: `load` reads the files that a user gives, of any of the formats in FORMATS.
 
 Nothing of a trace comes with Waggle. Formats are recognised by what the files begin with. What an importer leaves out
-or assumes stands in `Workload.remarks`.
+or assumes is in `Workload.remarks`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""kube-scheduler's queue for simulations: of pods that are alike, one is tried in vain, and the others wait for it.
+"""kube-scheduler's queue for simulations: only one of several pods that are alike is tried again.
 
-    tried in vain --> the *voice* of its kind; pods of this kind that would be tried next --> [ parked ] behind it
-    the voice gets a place, preempts or goes --> the first parked one is tried --> gets a place, or is the next voice
+    refused --> the *representative* of its kind; other pods of this kind whose turn comes --> [ parked ] behind it
+    it is placed, preempts or goes --> the first parked pod is tried --> it is placed, or is the next representative
 
-A kind is all that an algorithm and kube-scheduler's plug-ins read of a pod but its name: pods of one kind get the same
-answer at the same time. So it is the same whether each of a thousand of them is tried whenever something happens, or
-the first one.
+A pod's kind is everything but its name that an algorithm and kube-scheduler's plug-ins read: pods of one kind get the
+same answer at the same time. So it makes no difference whether each of a thousand such pods is tried whenever something
+happens, or only the first one.
 
-Attempts take no time here, so a refused pod does not back off, and nobody overtakes it meanwhile: pods are tried by
-priority, then in the order in which they were created. After an error a pod backs off, as live.
+Attempts take no time here, so a refused pod does not back off, and no other pod overtakes it meanwhile: pods are tried
+by priority, then in the order in which they were created. After an error a pod backs off, as live.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class KindQueue(SchedulingQueue):
         super().__init__(now=now, initial_backoff=initial_backoff, max_backoff=max_backoff)
         self._kind_of, self._waking = kind_of, waking
         #: The pod that is tried for its kind, by kind; and the kinds of these and of parked pods, by UID.
-        self._voices: dict[Hashable, str] = {}
+        self._representatives: dict[Hashable, str] = {}
         self._kinds: dict[str, Hashable] = {}
         # What is parked, in order of arrival, with entries of pods that have left since.
         self._behind: dict[Hashable, list[tuple[int, str]]] = {}
@@ -52,12 +52,12 @@ class KindQueue(SchedulingQueue):
         if not retries_in_time:
             self._unschedulable_flush = math.inf
 
-    def voice_of(self, uid: str) -> str:
+    def representative_of(self, uid: str) -> str:
         """The pod whose last attempt counts for this one: itself, unless it is parked."""
         queued = self.get(uid)
         if queued is None or queued.place is not Place.PARKED:
             return uid
-        return self._voices.get(self._kinds[uid], uid)
+        return self._representatives.get(self._kinds[uid], uid)
 
     def _entry(self, queued: QueuedPod) -> tuple[float, float, float, int, str]:
         return (0.0, -queued.pod.priority, 0.0, queued.order, queued.pod.uid)
@@ -81,14 +81,14 @@ class KindQueue(SchedulingQueue):
         return None
 
     def _was_in_vain(self, kind: Hashable) -> bool:
-        """Whether the voice was refused, and nothing has happened since that could help it."""
-        uid = self._voices.get(kind)
-        voice = None if uid is None else self.get(uid)
-        return voice is not None and voice.place is Place.UNSCHEDULABLE and not voice.held
+        """Whether the representative was refused, and nothing since then could help it."""
+        uid = self._representatives.get(kind)
+        representative = None if uid is None else self.get(uid)
+        return representative is not None and representative.place is Place.UNSCHEDULABLE and not representative.held
 
     def _park(self, queued: QueuedPod, kind: Hashable) -> None:
-        voice = self.get(self._voices[kind])
-        queued.rejecters = voice.rejecters if voice is not None else frozenset()
+        representative = self.get(self._representatives[kind])
+        queued.rejecters = representative.rejecters if representative is not None else frozenset()
         self._move(queued, Place.PARKED)
         self._kinds[queued.pod.uid] = kind
         heapq.heappush(self._behind.setdefault(kind, []), (queued.order, queued.pod.uid))
@@ -99,44 +99,44 @@ class KindQueue(SchedulingQueue):
         if queued is None:
             return
         if queued.place is Place.UNSCHEDULABLE and not queued.held:
-            self._speak(queued)
+            self._represent(queued)
         elif queued.held or queued.place is Place.ERROR_BACKOFF:
-            self._fall_silent(uid)
+            self._step_down(uid)
 
-    def _speak(self, queued: QueuedPod) -> None:
+    def _represent(self, queued: QueuedPod) -> None:
         uid, kind = queued.pod.uid, self._kind_of(queued.pod)
         if self._kinds.get(uid) != kind:
-            self._fall_silent(uid)
+            self._step_down(uid)
         if kind is None:
             return
-        if self._voices.setdefault(kind, uid) == uid:
+        if self._representatives.setdefault(kind, uid) == uid:
             self._kinds[uid] = kind
         else:
             self._park(queued, kind)
 
     def failed(self, uid: str, now: float) -> None:
         super().failed(uid, now)
-        self._fall_silent(uid)
+        self._step_down(uid)
 
     def delete(self, uid: str) -> None:
         super().delete(uid)
         self._insisting.discard(uid)
         if self._waking is not None:
             self._waking.itself(uid)
-        self._fall_silent(uid)
+        self._step_down(uid)
 
-    def _fall_silent(self, uid: str) -> None:
-        """The pod counts for no other one any more: the next of its kind is tried."""
+    def _step_down(self, uid: str) -> None:
+        """The pod represents no other one any more: the next of its kind is tried."""
         kind = self._kinds.pop(uid, None)
-        if kind is None or self._voices.get(kind) != uid:
+        if kind is None or self._representatives.get(kind) != uid:
             return
-        del self._voices[kind]
+        del self._representatives[kind]
         behind = self._behind.get(kind, [])
         while behind:
             _, first = heapq.heappop(behind)
             queued = self.get(first)
             if queued is not None and queued.place is Place.PARKED and self._kinds.get(first) == kind:
-                self._voices[kind] = first
+                self._representatives[kind] = first
                 self._move(queued, Place.ACTIVE)
                 return
         self._behind.pop(kind, None)

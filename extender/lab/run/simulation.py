@@ -298,7 +298,7 @@ class Simulation:
         waiting = next((pod for pod in job.pods if not pod.node and not pod.done), None)
         if waiting is None:
             return "", ""
-        uid = self.scheduling.core.queue.voice_of(waiting.uid)
+        uid = self.scheduling.core.queue.representative_of(waiting.uid)
         info = self.scheduling.machine.state.pods.get(uid)
         said = self.scheduling.texts.get(uid, "")
         if info is not None and info.reason is not None:

@@ -44,7 +44,7 @@ def tried(made: KindQueue, *, refused: bool = True) -> list[str]:
 def test_of_pods_that_are_alike_one_is_tried_in_vain() -> None:
     made = queue("a1", "a2", "b1", "a3", "z1", "z2")
     assert tried(made) == ["a1", "b1", "z1", "z2"]
-    assert [made.voice_of(uid) for uid in ("a1", "a2", "a3", "b1")] == ["a1", "a1", "a1", "b1"]
+    assert [made.representative_of(uid) for uid in ("a1", "a2", "a3", "b1")] == ["a1", "a1", "a1", "b1"]
     assert made.count(Place.PARKED) == 2
 
 
@@ -61,7 +61,7 @@ def test_the_next_one_speaks_for_the_others_once_the_first_has_gone() -> None:
     tried(made)
     made.delete("a1")
     assert tried(made) == ["a2"]
-    assert made.voice_of("a3") == "a2"
+    assert made.representative_of("a3") == "a2"
 
 
 def test_one_that_comes_later_is_parked_without_an_attempt() -> None:
@@ -69,7 +69,7 @@ def test_one_that_comes_later_is_parked_without_an_attempt() -> None:
     tried(made)
     made.add(pod("a2"), 5.0)
     assert tried(made) == []
-    assert made.voice_of("a2") == "a1"
+    assert made.representative_of("a2") == "a1"
 
 
 def test_while_one_preempts_the_next_is_tried() -> None:
@@ -94,7 +94,7 @@ def test_a_parked_pod_that_changes_is_tried_itself_and_parked_again() -> None:
     assert tried(made) == ["a3"]
     made.activate("a2")
     assert tried(made) == ["a2"]
-    assert made.voice_of("a3") == made.voice_of("a2") == "a1"
+    assert made.representative_of("a3") == made.representative_of("a2") == "a1"
 
 
 def test_a_parked_pod_that_is_of_another_kind_now_is_tried() -> None:
