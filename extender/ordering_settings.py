@@ -31,5 +31,5 @@ class OrderingSettings(BaseModel):
     def _differ(cls, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
         twice = sorted({kind for kind in kinds if kinds.count(kind) > 1})
         if twice:
-            raise ValueError(f"{', '.join(twice)}: stands here twice")
+            raise ValueError(f"{', '.join(twice)}: appears twice")
         return kinds

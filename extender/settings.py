@@ -311,7 +311,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(None, None, "a key must be a text", key.start_mark)
             if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value}: stands here twice", key.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value}: appears twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 

@@ -99,7 +99,7 @@ class Draft:
 
 def _free(name: str, taken: set[str], where: Where, most: int, what: str) -> None:
     if name in taken:
-        raise TraceError(f"{where.file}, line {where.line}: {where.column}: {name} stands here twice")
+        raise TraceError(f"{where.file}, line {where.line}: {where.column}: {name} appears twice")
     if len(taken) >= most:
         raise FatalTraceError(f"{where.file}, line {where.line}: expected at most {most:,} {what}")
     taken.add(name)

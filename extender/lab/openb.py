@@ -63,7 +63,7 @@ def _named(table: Table, column: str, file: str) -> Iterator[Row]:
     for row in table:
         name = row.name(column)
         if name in names:
-            raise TraceError(f"{file}, line {row.number}: {column}: {name} stands here twice")
+            raise TraceError(f"{file}, line {row.number}: {column}: {name} appears twice")
         names.add(name)
         yield row
 

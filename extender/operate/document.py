@@ -142,7 +142,7 @@ def _locate(node: yaml.Node, path: Path) -> Iterator[tuple[Path, int]]:
             if not isinstance(key, yaml.ScalarNode):
                 raise DocumentError(f"line {_line(key)}: a list or mapping cannot be the name of a field")
             if key.value in seen:
-                raise DocumentError(f"line {_line(key)}: {key.value} stands here twice; kube-scheduler does not start")
+                raise DocumentError(f"line {_line(key)}: {key.value} appears twice; kube-scheduler does not start")
             seen.add(key.value)
             yield (*path, key.value), _line(key)
             yield from _locate(value, (*path, key.value))

@@ -336,7 +336,7 @@ def test_check_likes_the_shipped_and_the_empty_configuration(tmp_path: Path):
         ("cluster: {kubeconfig: /nope}", "cluster.kubeconfig: there is no file /nope"),
         ("cluster: {server: 'http://h:1'}\nserver: {tls: {cert_file: a, key_file: b}}", "cert_file: no such file: a"),
         ("claims: {score: {name: nope}}", "claims.score.name: no score named 'nope' is installed"),
-        ("server: {port: 1}\nserver: {port: 2}", "server: stands here twice"),
+        ("server: {port: 1}\nserver: {port: 2}", "server: appears twice"),
     ],
 )
 def test_check_refuses_what_serve_would_refuse(tmp_path: Path, text: str, said: str):

@@ -32,7 +32,7 @@ def test_a_process_that_serves_nothing_is_refused() -> None:
     ("text", "named"),
     [
         ("kinds: [Pot]", "ordering.kinds"),
-        ("kinds: [Job, Job]", "Job: stands here twice"),
+        ("kinds: [Job, Job]", "Job: appears twice"),
         ("grace_seconds: -1", "ordering.grace_seconds"),
         ("enable: true", "ordering.enable"),
     ],

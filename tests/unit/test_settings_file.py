@@ -43,7 +43,7 @@ def test_both_are_merged(tmp_path: Path) -> None:
         ("strategy: pack", "strategy: stands in algorithm.settings too"),
         ("- 1", "expected fields"),
         ("a: [", "settings.yaml: "),
-        ("a: 1\na: 2", "stands here twice"),
+        ("a: 1\na: 2", "appears twice"),
     ],
 )
 def test_what_cannot_be_merged_is_named_with_the_file(tmp_path: Path, text: str, said: str) -> None:

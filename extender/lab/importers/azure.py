@@ -135,7 +135,7 @@ def _types(database: sqlite3.Connection, path: Path, machine: Any, problems: Pro
     for line, kind, core, memory in rows:
         with problems.of_a_line():
             if kind in found:
-                raise TraceError(f"{path}, table vmType, row {line}: vmTypeId: {kind} stands here twice for a machine")
+                raise TraceError(f"{path}, table vmType, row {line}: vmTypeId: {kind} appears twice for a machine")
             for name, value in (("core", core), ("memory", memory)):
                 if not isinstance(value, int | float) or not 0 <= value <= 1:
                     where = f"{path}, table vmType, row {line}"

@@ -77,7 +77,7 @@ def _jobs(paths: Mapping[str, Path], problems: Problems) -> dict[str, _JobLine]:
         with problems.of_a_line():
             name = row.name("job_name")
             if name in found:
-                raise TraceError(f"{file}, line {row.number}: job_name: {name} stands here twice")
+                raise TraceError(f"{file}, line {row.number}: job_name: {name} appears twice")
             found[name] = _JobLine(row.text("user"), row.number_or_none("start_time", LATEST), row.text("inst_id"))
             _bounded(found, file)
     return found

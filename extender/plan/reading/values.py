@@ -183,7 +183,7 @@ class _Builder:
             if value == "<<" and event.implicit[0]:
                 value = "<<"
             elif value in top.value:
-                raise _fault(event, f"{value[:100]}: stands here twice")
+                raise _fault(event, f"{value[:100]}: appears twice")
         else:
             value = _resolved(event)
         if event.anchor:

@@ -257,7 +257,7 @@ def _parts(spec: Object, key: str) -> list[Object]:
     names = [each.get("name") for each in parts]
     for number, name in enumerate(names):
         if name in names[:number]:
-            raise WorkloadFault(f"spec.{key}[{number}].name: {name!r} stands here twice")
+            raise WorkloadFault(f"spec.{key}[{number}].name: {name!r} appears twice")
     return parts
 
 

@@ -30,7 +30,7 @@ def test_a_list_of_pods_may_have_five_columns() -> None:
     [
         ([], "f, line 1: expected the columns name, cpu_milli, memory_mib, num_gpu, gpu_milli; missing: name"),
         (["name,cpu_milli\n", "p,1\n"], "missing: memory_mib, num_gpu, gpu_milli"),
-        ([PODS[0], PODS[1], PODS[1]], "f, line 3: name: p0 stands here twice"),
+        ([PODS[0], PODS[1], PODS[1]], "f, line 3: name: p0 appears twice"),
         (
             [PODS[0], PODS[1].replace("6000", "-6000")],
             "f, line 2: cpu_milli: expected a whole number, 0 or more, got '-6000'",

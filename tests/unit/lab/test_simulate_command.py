@@ -44,7 +44,7 @@ def test_a_broken_trace_is_named(files: list[str], tmp_path: Path) -> None:
     (tmp_path / "pods.csv").write_text(PODS + "p0,1,2,3,1000\n")
     done = CliRunner().invoke(app, ["simulate", *files])
     assert done.exit_code == 2
-    assert f"{tmp_path / 'pods.csv'}, line 14: name: p0 stands here twice" in done.stderr.replace("\n", "")
+    assert f"{tmp_path / 'pods.csv'}, line 14: name: p0 appears twice" in done.stderr.replace("\n", "")
 
 
 def test_a_missing_file_is_named(files: list[str]) -> None:

@@ -267,7 +267,7 @@ def test_whatever_stands_in_a_file_is_answered(fields: dict[Any, Any], extenders
     [
         ("a: b\n c: d\n", "line 2, column 3: "),
         ("a: [1, 2\nb: 3", "line 2"),
-        ("a: 1\nb: 2\na: 3\n", "line 3: a stands here twice"),
+        ("a: 1\nb: 2\na: 3\n", "line 3: a appears twice"),
         ("a: \x00", "not readable as YAML"),
         ("a: !!python/object/apply:os.system [ls]", "line 1"),
         ("kind: ConfigMap\ndata: {a: b}", "line 1: a ConfigMap without"),

@@ -44,7 +44,7 @@ def refusal(path: Path, format_name: str | None = None) -> str:
         ([SPOT[0], SPOT[1].replace("2764", "nan")], "line 2: duration: expected a number"),
         ([SPOT[0], SPOT[1].replace("2764", "1_0")], "line 2: duration: expected a number"),
         ([SPOT[0], SPOT[1].replace("2764", "")], "line 2: duration: expected a number from 0 to 1e+10, got ''"),
-        ([SPOT[0], SPOT[1], SPOT[1]], "line 3: job_name: 7 stands here twice"),
+        ([SPOT[0], SPOT[1], SPOT[1]], "line 3: job_name: 7 appears twice"),
         ([SPOT[0], SPOT[1].replace("HP", "VIP")], "line 2: job_type: expected HP or Spot, got 'VIP'"),
         (
             [SPOT[0], SPOT[2].replace("1.0,16", "1.5,16")],
@@ -80,7 +80,7 @@ def test_a_mistake_in_a_table_is_named(tmp_path: Path, lines: list[str], said: s
         (TASKS[0].replace("1010.0", "-1010.0"), "start_time: expected a number from 0"),
         (TASKS[0].replace("ps,1.0", "ps,0.0"), "inst_num: expected 1 or more"),
         (TASKS[0].replace("600.0", "1e300"), "plan_cpu: expected a number from 0"),
-        (TASKS[1], "task_name: job-a/worker stands here twice"),
+        (TASKS[1], "task_name: job-a/worker appears twice"),
     ],
 )
 def test_a_mistake_in_a_table_without_header_is_named(tmp_path: Path, line: str, said: str) -> None:
@@ -113,7 +113,7 @@ def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
         ({"attempts": None}, "line 2: attempts: expected a list, got None"),
         ({"attempts": [5]}, "line 2: attempts[0].detail: expected a list of machines with their gpus"),
         ({"attempts": [*FIRST["attempts"], {"start_time": 5}]}, "line 2: attempts[1].start_time: expected a time like"),
-        ({"jobid": "a"}, "line 2: jobid: a stands here twice"),
+        ({"jobid": "a"}, "line 2: jobid: a appears twice"),
     ],
 )
 def test_a_mistake_in_an_entry_is_named(tmp_path: Path, change: dict[str, object], said: str) -> None:

@@ -92,7 +92,7 @@ def _bomb(levels: int = 9) -> str:
         ("a: &a {b: *a}", "line 1: *a is inside of itself"),
         ("a: &a\n  <<: *a", "line 2: *a is inside of itself"),
         ("a: *b", "line 1: there is no anchor &b above"),
-        ("a: 1\nb: 2\na: 3", "line 3: a: stands here twice"),
+        ("a: 1\nb: 2\na: 3", "line 3: a: appears twice"),
         ("? [a]\n: b", "line 1: the name of a field must be a text"),
         ("a: .inf", "line 1: .inf is not a finite number"),
         ("a: 1e999", "line 1: 1e999 is not a finite number"),
