@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
     from algorithm.conformance.guard import Guard
     from algorithm.conformance.reference import UnusableError
-    from algorithm.conformance.results import Request
+    from algorithm.conformance.results import Request, shortened
     from algorithm.conformance.trying import tried
 
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         for message in tried(request, Guard(request.limit, progress.called), progress.call):
             tell(message)
     except UnusableError as error:
-        tell({"unusable": str(error)})
+        tell({"unusable": shortened(str(error))})
     return 0
 
 

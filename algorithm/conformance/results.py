@@ -16,6 +16,17 @@ Status = Literal["passed", "warned", "failed", "not-applicable", "excused", "une
 BAD: frozenset[str] = frozenset({"failed", "unexpected", "not-run"})
 
 
+#: Characters of one text: an algorithm may raise an error of any length.
+LONGEST_TEXT = 20_000
+
+
+def shortened(text: str) -> str:
+    """Return the text, or its first part and how much was left out."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return f"{text[:LONGEST_TEXT]}... ({len(text) - LONGEST_TEXT:,} characters more)"
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one check. `calls` is the shortest program that was found and that fails."""
 

@@ -14,7 +14,7 @@ from algorithm.conformance.catalogue import CHECKS, chosen
 from algorithm.conformance.guard import Guard
 from algorithm.conformance.judges import JUDGES
 from algorithm.conformance.reference import UnusableError
-from algorithm.conformance.results import Request, Result
+from algorithm.conformance.results import Request, Result, shortened
 from algorithm.conformance.single import SINGLE
 from algorithm.conformance.survey import ENDS, Trial, abilities_of, is_applicable, survey, trial_of
 
@@ -64,7 +64,7 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _told(result: Result) -> dict[str, Any]:
-    return {"result": result}
+    return {"result": msgspec.structs.replace(result, text=shortened(result.text))}
 
 
 def _with_seconds(result: Result, seconds: float) -> Result:

@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 
 from extender.lab.results import JobResult, Run
 from extender.lab.studies.sharing.svg import ticks
+from extender.logs.printable import printable
 from extender.replay.comparing import short
 
 #: Columns of a panel, tenants with a colour of their own, and characters of a name.
@@ -82,7 +83,9 @@ def timeline(runs: Sequence[Run], horizon: float, title: str) -> str:
     height = top + _WAITING + 52
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img">'
     paper = f'<rect class="paper" width="{_WIDTH}" height="{height:.0f}"/>'
-    return "\n".join([head, f"<title>{escape(title)}</title>", f"<style>\n{_STYLE}</style>", paper, *parts, "</svg>\n"])
+    return "\n".join(
+        [head, f"<title>{_escaped(title)}</title>", f"<style>\n{_STYLE}</style>", paper, *parts, "</svg>\n"]
+    )
 
 
 # -- what is drawn ----------------------------------------------------------------------------------------------------
@@ -137,8 +140,13 @@ def _waiting(run: Run, horizon: float) -> list[float]:
 # -- how it is drawn --------------------------------------------------------------------------------------------------
 
 
+def _escaped(text: str) -> str:
+    """The text as XML has it, which allows no controls."""
+    return escape(printable(text))
+
+
 def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{_escaped(text)}</text>'
 
 
 def _cut(name: str) -> str:

@@ -188,6 +188,11 @@ def test_results_are_those_of_a_simulation(made: Counterfactual) -> None:
     assert list(found.remarks) == list(remarks(made))
 
 
+def test_names_with_controls_and_markup_leave_the_timeline_a_picture() -> None:
+    text = timeline([], 10.0, "\x1b[31m<script>\x00")
+    assert ElementTree.fromstring(text).findtext("{http://www.w3.org/2000/svg}title") == r"\x1b[31m<script>\x00"
+
+
 def test_the_timeline_is_one_picture_with_labelled_axes_for_light_and_dark(made: Counterfactual) -> None:
     text = timeline(runs_of(made), made.horizon, "busy.log")
     words = [each.text for each in ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}text")]

@@ -8,7 +8,7 @@ import pytest
 
 from algorithm.conformance.catalogue import BY_NAME
 from algorithm.conformance.reference import UnusableError, plugin_of, read_settings, settings_of
-from algorithm.conformance.results import Report, Request
+from algorithm.conformance.results import LONGEST_TEXT, Report, Request, shortened
 from algorithm.conformance.session import run
 from tests.support.conformance.slots import PLUGIN
 
@@ -83,6 +83,14 @@ def test_a_plugin_that_ends_the_process_at_its_import_is_named() -> None:
     report = run(Request(plugin="tests.support.conformance.dies_at_import:PLUGIN", lives=1))
     assert "the process ended by itself, with status 9 while it was imported" in report.unusable
     assert not report.conforms
+
+
+def test_what_an_algorithm_says_is_shortened() -> None:
+    assert shortened("a" * LONGEST_TEXT) == "a" * LONGEST_TEXT
+    assert shortened("a" * (LONGEST_TEXT + 5)) == "a" * LONGEST_TEXT + "... (5 characters more)"
+    report = run(Request(plugin="tests.support.conformance.wordy_at_import:PLUGIN", lives=1))
+    assert report.unusable.startswith("tests.support.conformance.wordy_at_import cannot be imported: ValueError('aaa")
+    assert len(report.unusable) < LONGEST_TEXT + 100
 
 
 @pytest.mark.parametrize(
