@@ -43,8 +43,8 @@ class JobResult(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaul
     #: How long one run takes; None: it never ends.
     seconds: float | None = None
     fate: Fate = Fate.WAITING
-    #: When its first pod had a place for the first time; when all had one at the same time, for the first time; when
-    #: it was done. None: never.
+    #: When its first pod had a place for the first time; when the last of its pods had one for the first time (of a
+    #: gang: when all had one at the same time); when it was done. None: never.
     first_start: float | None = None
     start: float | None = None
     end: float | None = None

@@ -49,8 +49,9 @@ _CARDS: tuple[tuple[str, str, Callable[[Sequence[Run]], str | None]], ...] = (
 _DEFINITIONS = (
     (
         "Queueing delay",
-        "From the arrival of a job until all of its pods have had a place at the same time, for the first "
-        "time. Jobs that never started have none: the curve of such a run ends below 100 %.",
+        "From the arrival of a job until the last of its pods has a place for the first time, of a gang: until all of "
+        "them have places at the same time. Jobs that never started have none: the curve of such a run ends below "
+        "100 %.",
     ),
     ("Completion time", "From the arrival of a job to its end, restarts included. Only of jobs that were done."),
     (
