@@ -315,9 +315,10 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
                     self.do(UseFork())
 
         def some_allocated(self, pick: int) -> tuple[str, ...]:
-            """None of them, or a few."""
+            """None of them, or a few, at least one."""
             uids = sorted(self.life.allocated) if pick % 3 else []
-            return tuple(uid for at, uid in enumerate(uids) if (pick >> at % 12 & 3) == 1)
+            first = pick // 3 % len(uids) if uids else 0
+            return tuple(uid for at, uid in enumerate(uids) if at == first or (pick >> at % 12 & 3) == 1)
 
         def teardown(self) -> None:
             """All pods go, in an order that their names decide."""
