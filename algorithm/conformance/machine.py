@@ -281,6 +281,16 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             else:
                 self.do(Ask(uid, self.offer(offer), phase))
 
+        @precondition(lambda self: self.life.waiting and self.life.allocated and self.life.nodes)
+        @rule(pick=_picks, spare=st.sampled_from([Protect, Linger]))
+        def victims_cannot_be_evicted(self, pick: int, spare: type[Protect] | type[Linger]) -> None:
+            """As the extender does when an eviction is refused or comes to nothing: it asks for another plan."""
+            ask = Ask(self.pick(self.life.waiting, pick), tuple(sorted(self.life.nodes)), Phase.EVICTING)
+            self.do(ask)
+            answer = self.life.answers.get(ask.uid)
+            if isinstance(answer, Preempt):
+                self.do(spare(tuple(sorted({victim.uid for victim in answer.victims}))), ask)
+
         def victims_go(self, uid: str) -> None:
             self.do(*(Delete(victim.uid) for victim in self.life.preempting.get(uid, ())))
             if self.life.nodes:
