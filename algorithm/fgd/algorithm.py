@@ -149,11 +149,12 @@ class FgdAlgorithm(SchedulerAlgorithm):
 
     def _make_room(self, pod: Pod, need: Need, offered: SuggestedNodes, phase: Phase) -> Preempt | None:
         state = self._state
-        kept = state.preempting.get(pod.uid)
-        if kept is not None and kept[1] in offered and any(uid in state.allocated for uid in kept[2]):
-            left = sorted(Victim(kept[1], uid) for uid in kept[2] if uid in state.allocated)
-            return _preempt(tuple(left), kept[1])
         spared = state.lingering | (state.protected if phase is Phase.EVICTING else frozenset())
+        kept = state.preempting.get(pod.uid)
+        if kept is not None and kept[1] in offered:
+            left = [uid for uid in kept[2] if uid in state.allocated]
+            if left and spared.isdisjoint(left):
+                return _preempt(tuple(sorted(Victim(kept[1], uid) for uid in left)), kept[1])
         victims = find_victims(state, pod, need, offered.as_set() - self._kept_from(pod), spared)
         return _preempt(tuple(victims), victims[0].node) if victims else None
 
