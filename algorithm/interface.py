@@ -44,8 +44,9 @@ Promises that an algorithm makes
   be observed are fine.
 * **An exception changes nothing.** A method that raises leaves your state as it was. Raise `PodRefused` when the pod
   itself is declared wrongly (its author reads your text). Any other exception is reported as a bug of the algorithm.
-* **Only what was offered.** `Bind.node` is one of `suggested_nodes`; victims run on `suggested_nodes` and have lower
-  priority than the pod. The extender checks this, and refuses your answer otherwise.
+* **Only what was offered.** `Bind.node` is one of `suggested_nodes`; victims have lower priority than the pod, and
+  run on `suggested_nodes` unless they are in a gang, which may have to go as a whole. The extender refuses another node
+  and other priorities; it passes kube-scheduler no victims on nodes that were not offered.
 * **Deterministic.** The same calls give the same answers, in every process. Sort sets before you iterate over them; use
   no clock and no random numbers. Otherwise a recording cannot be replayed.
 * **Fast.** kube-scheduler waits while you decide. Update incrementally what you would otherwise recompute.

@@ -31,7 +31,7 @@ CHECKS = (
     Check(
         "only-offered-nodes",
         DECISIONS,
-        "All nodes of an answer were offered: of a Bind, a plan, its victims. A Bind's node exists.",
+        "A Bind's node exists and was offered, as was a plan's. A victim's was, too, unless the victim is in a gang.",
     ),
     Check(
         "victims-run-with-lower-priority",

@@ -11,12 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from algorithm.conformance import conformance
 from algorithm.conformance.catalogue import BY_NAME, CHECKS
 from algorithm.conformance.results import Report
 from algorithm.conformance.session import request_of, run
-from extender.operate.scaffold.slots import PLUGIN as SLOTS
-from tests.conformance.mistakes.everything import PLUGIN as EVERYTHING
 from tests.conformance.mistakes.registry import MISTAKES, Mistake
 
 FOLDER = Path(__file__).parent / "mistakes"
@@ -84,13 +81,11 @@ def test_a_mistake_is_named_among_all_checks(mistake: Mistake) -> None:
 
 
 @pytest.mark.slow
-@conformance(EVERYTHING, settings={"slots": 1}, lives=100)
-def test_the_right_twin_of_most_of_them() -> None: ...
-
-
-@pytest.mark.slow
-@conformance(SLOTS, settings={"slots": 1}, lives=100)
-def test_the_right_twin_of_the_others() -> None: ...
+@pytest.mark.parametrize(
+    "twin", ["tests.conformance.mistakes.everything:PLUGIN", "extender.operate.scaffold.slots:PLUGIN"]
+)
+def test_a_right_twin_is_not_blamed(twin: str) -> None:
+    assert failures(run(request_of(plugin=twin, settings={"slots": 1}, lives=100))) == {}
 
 
 def test_every_check_has_a_promise() -> None:

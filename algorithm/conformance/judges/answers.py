@@ -166,8 +166,13 @@ class OnlyOffered(_OfAnswers):
                 offered = plan.node in ("", *call.nodes)
                 promise(offered, f"the plan of {pod.key} is for node {plan.node}, which was not offered")
             for victim in victims_of(answer):
-                offered = victim.node in call.nodes
+                offered = victim.node in call.nodes or self._is_in_a_gang(victim.uid)
                 promise(offered, f"{pod.key} names victim {victim.uid} on {victim.node}, which was not offered")
+
+    def _is_in_a_gang(self, uid: str) -> bool:
+        """A gang that loses one of its places, a reserved one too, may have to go as a whole."""
+        found = self.life.allocated.get(uid)
+        return found is not None and self.life.algorithm.gang(found) is not None
 
 
 class LowerPriority(_OfAnswers):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from algorithm.conformance import conformance
+from algorithm.conformance.session import request_of, run
 from algorithm.fgd import PLUGIN as FGD
 from algorithm.hived import PLUGIN as HIVED
 from algorithm.packing import PLUGIN as PACKING
-from tests.support.conformance.slots import PLUGIN as SLOTS
-from tests.support.conformance.slots import Settings
 
 
 @conformance(PACKING, lives=5)
@@ -24,21 +25,18 @@ def test_hived() -> None: ...
 def test_fgd() -> None: ...
 
 
+#: One test each: as tests of single checks, each of pytest's processes would live all lives again.
 @pytest.mark.slow
-@conformance(PACKING, {"strategy": "spread"}, lives=100)
-class TestPackingAtLength: ...
-
-
-@pytest.mark.slow
-@conformance(HIVED, lives=100)
-class TestHivedAtLength: ...
-
-
-@pytest.mark.slow
-@conformance(FGD, {"policy": "bestfit"}, lives=100)
-class TestFgdAtLength: ...
-
-
-@pytest.mark.slow
-@conformance(SLOTS, Settings(slots=2), lives=100)
-class TestSlotsAtLength: ...
+@pytest.mark.parametrize(
+    ("plugin", "settings"),
+    [
+        ("algorithm.packing:PLUGIN", {"strategy": "spread"}),
+        ("algorithm.hived:PLUGIN", {}),
+        ("algorithm.fgd:PLUGIN", {"policy": "bestfit"}),
+        ("tests.support.conformance.slots:PLUGIN", {"slots": 2}),
+    ],
+)
+def test_at_length(plugin: str, settings: dict[str, Any]) -> None:
+    report = run(request_of(plugin=plugin, settings=settings, lives=100))
+    assert not report.unusable
+    assert [result for result in report.results if result.status == "failed"] == []
