@@ -31,12 +31,12 @@ def test_fgd() -> None: ...
     ("plugin", "settings"),
     [
         ("algorithm.packing:PLUGIN", {"strategy": "spread"}),
-        ("algorithm.hived:PLUGIN", {}),
+        ("algorithm.hived:PLUGIN", None),
         ("algorithm.fgd:PLUGIN", {"policy": "bestfit"}),
         ("tests.support.conformance.slots:PLUGIN", {"slots": 2}),
     ],
 )
-def test_at_length(plugin: str, settings: dict[str, Any]) -> None:
+def test_at_length(plugin: str, settings: dict[str, Any] | None) -> None:
     report = run(request_of(plugin=plugin, settings=settings, lives=100))
     assert not report.unusable
     assert [result for result in report.results if result.status == "failed"] == []
