@@ -66,7 +66,7 @@ def test_the_quick_bench_of_plans_measures_every_figure_and_ends_well(
     assert [each["scene"] for each in found["plans"]] == list(SCENES)
     assert [each["runs"] for each in found["plans"]] == [0, 20, 0, 0, 20]
     assert [each["waits"] for each in found["plans"]] == [0, 0, 20, 20, 0]
-    assert len(found["graphs"]) == 4
+    assert len(found["graphs"]) == 5
     assert min(found["server"]["beside"]) > 0
     assert "beside a plan" in capsys.readouterr().out
 
