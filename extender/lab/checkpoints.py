@@ -4,10 +4,11 @@
     {"run": {...}}, {"jobs": [...]}, {"stays": [...]}         runs that are over, in pieces
     {"done": [[7, {...}], ...]}, {"left": [...]}              of the run in progress: jobs and stays that are over
     {"objects": [...], "kinds": [...]}                        its state (`extender.recording.graph`), many lines
-    {"end": true}
+    {"end": "..."}                                            the SHA-256 digest of all lines before
 
 The state is all that later decisions depend on, random numbers included. So the results are those of a run that was
-never interrupted, byte for byte. A file is replaced as a whole: it is the complete new one, or still the old one.
+never interrupted, byte for byte. A file is replaced as a whole: it is the complete new one, or still the old one. The
+digest finds every change of a file: a state that was changed could decide anything, or fail anywhere.
 
 Reading is safe: it runs no code from the file (`extender.recording.graph`).
 """
@@ -35,7 +36,7 @@ from extender.recording.graph.writing import encode
 from extender.recording.lines import Lines
 from extender.recording.records import RecordingError
 
-FORMAT = 1
+FORMAT = 2
 _PACKAGES = (
     "algorithm",
     "extender.core",
@@ -55,7 +56,7 @@ _WITHOUT = (
 )
 #: Jobs of one line.
 _PIECE = 5000
-_END = b'{"end":true}'
+_END = b'{"end":'
 
 
 class CheckpointError(ValueError):
@@ -119,8 +120,11 @@ def _write(path: Path, progress: Progress, head: Head, kinds: Kinds) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with gzip.GzipFile(partial, "wb", compresslevel=1, mtime=0) as file:
+            digested = hashlib.sha256()
             for line in _lines(progress, head, kinds):
+                digested.update(line + b"\n")
                 file.write(line + b"\n")
+            file.write(_end(digested) + b"\n")
         partial.replace(path)
     except GraphError as error:
         raise CheckpointError(f"{path}: this run cannot have checkpoints: {error}") from error
@@ -140,7 +144,10 @@ def _lines(progress: Progress, head: Head, kinds: Kinds) -> Iterator[bytes]:
             yield from (_encoded(left=piece) for piece in _pieces(tuple(ended.stays)))
             for line in encode(progress.current, kinds):
                 yield line.text
-    yield _END
+
+
+def _end(digested: hashlib._Hash) -> bytes:
+    return _END + b'"' + digested.hexdigest().encode() + b'"}'
 
 
 def _encoded(**fields: Any) -> bytes:
@@ -159,8 +166,9 @@ def read(path: Path, workload: Workload, runs: Sequence[RunOptions]) -> Progress
     """Return how far the runs were. Raises OSError, and CheckpointError also if it is one of other inputs."""
     try:
         with Lines(path) as lines:
-            _check(path, next(lines, b""), digest(workload, runs))
-            return _progress(path, lines, workload, kinds_of(runs))
+            head = next(lines, b"")
+            _check(path, head, digest(workload, runs))
+            return _progress(path, _whole(path, head, lines), workload, kinds_of(runs))
     except RecordingError as error:
         raise CheckpointError(str(error)) from error
     except GraphError as error:
@@ -178,19 +186,28 @@ def _check(path: Path, text: bytes, inputs: str) -> None:
         raise CheckpointError(f"{path}: the checkpoint is of another trace, other nodes, or other options")
 
 
-def _progress(path: Path, lines: Lines, workload: Workload, kinds: Kinds) -> Progress:
+def _whole(path: Path, head: bytes, lines: Lines) -> Iterator[bytes]:
+    """The lines between the head and the end. Raises CheckpointError at the end, if the digest is not theirs."""
+    digested = hashlib.sha256(head + b"\n")
+    for text in lines:
+        if text.startswith(_END):
+            if text != _end(digested) or next(lines, None) is not None:
+                raise CheckpointError(f"{path}: the checkpoint was changed: its lines have another digest than its end")
+            return
+        digested.update(text + b"\n")
+        yield text
+    raise CheckpointError(f"{path}: the checkpoint is not complete{': ' + lines.cut_off if lines.cut_off else ''}")
+
+
+def _progress(path: Path, lines: Iterator[bytes], workload: Workload, kinds: Kinds) -> Progress:
     finished: list[Run] = []
     ended = Ended({}, [])
     graph: list[bytes] = []
     for text in lines:
-        if text == _END:
-            break
         if text.startswith(b'{"objects":'):
             graph.append(text)
         else:
             _take(path, text, finished, ended)
-    else:
-        raise CheckpointError(f"{path}: the checkpoint is not complete{': ' + lines.cut_off if lines.cut_off else ''}")
     if not graph:
         return Progress(finished)
     simulation = decode(graph, kinds)

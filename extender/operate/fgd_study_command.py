@@ -17,6 +17,7 @@ from algorithm.fgd.settings import Policy
 from extender.lab.fgd_study import Columns, Study, columns
 from extender.lab.openb import TraceError, read_nodes, read_pods
 from extender.operate.output import say
+from extender.operate.output_files import OutputError, check_outputs, write_output
 from extender.operate.refusal import refuse
 
 #: The first seed of the published runs.
@@ -31,11 +32,12 @@ def run_fgd_study(nodes: Path, pods: Path, *, policy: Policy, seed: int, json_fi
     """Run the experiment once, and write the result. Raises typer.Exit with status 2 for what cannot be used."""
 
     try:
+        check_outputs([("--json", json_file)], [nodes, pods])
         with nodes.open(encoding="utf-8", newline="") as file:
             read = read_nodes(file, str(nodes))
         with pods.open(encoding="utf-8", newline="") as file:
             made = Study(read, read_pods(file, str(pods)), policy=policy, seed=seed)
-    except (OSError, UnicodeDecodeError, TraceError) as error:
+    except (OSError, UnicodeDecodeError, OutputError, TraceError) as error:
         raise refuse(error) from error
     found = columns(_with_progress(made), made.total)
     result = {"trace": "openb", "algorithm": "fgd", "policy": policy, "seed": seed}
@@ -48,7 +50,7 @@ def run_fgd_study(nodes: Path, pods: Path, *, policy: Policy, seed: int, json_fi
         if str(json_file) == "-":
             say(text)
         else:
-            json_file.write_text(text + "\n", encoding="utf-8")
+            write_output(json_file, text + "\n")
             say(_text(made, found))
     except OSError as error:
         raise refuse(error) from error

@@ -57,11 +57,24 @@ def duration(text: str | None, option: str) -> float | None:
     return float(found[1]) * _SECONDS[found[2] or ""]
 
 
+def inputs_of(given: Given) -> list[Path]:
+    """Return the files and folders that are read: the trace, the nodes and the settings."""
+    settings = [Path(text.partition("=")[2]) for text in given.settings if text.partition("=")[2]]
+    return [*given.trace, *_node_files(given), *settings]
+
+
+def _is_number(nodes: str | None) -> bool:
+    return nodes is not None and nodes.isascii() and nodes.isdigit()
+
+
+def _node_files(given: Given) -> list[Path]:
+    return [] if given.nodes is None or _is_number(given.nodes) else [Path(given.nodes)]
+
+
 def workload_of(given: Given) -> Workload:
     """Read the trace and the nodes. Raises OSError, and ValueError that says what is wrong where."""
 
-    by_number = given.nodes is not None and given.nodes.isascii() and given.nodes.isdigit()
-    others = [] if given.nodes is None or by_number else [Path(given.nodes)]
+    by_number, others = _is_number(given.nodes), _node_files(given)
     own = [path for path in others if _is_own(path)]
     workload = load(
         [*given.trace, *(path for path in others if path not in own)], given.format, skip_broken=given.skip_broken

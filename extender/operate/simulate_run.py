@@ -1,6 +1,6 @@
 """`waggle simulate --trace FILE`: runs algorithms on a workload, and writes what came of it.
 
-With a checkpoint, a run may end at any time, by Ctrl-C or by kill -9, and go on later.
+With a checkpoint, a run may end at any time, by Ctrl-C, SIGTERM or kill -9, and go on later.
 """
 
 from __future__ import annotations
@@ -9,30 +9,32 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 import typer
 
-from extender.lab.checkpoints import Keeper, read
+from extender.lab.checkpoints import CheckpointError, Keeper, read
 from extender.lab.comparing import Comparison
 from extender.lab.results import Results, encode
 from extender.lab.run.simulation import RunOptions
 from extender.lab.showing.page import page_of
 from extender.lab.workload import Workload
 from extender.operate.output import remark, say
+from extender.operate.output_files import TERMINATED, check_outputs, ended_by_sigterm, write_output
 from extender.operate.refusal import refuse
-from extender.operate.simulate_options import Given, OptionError, runs_of, workload_of
+from extender.operate.simulate_options import Given, OptionError, inputs_of, runs_of, workload_of
 from extender.operate.simulate_text import text_of
 
 #: Steps of the progress on a terminal, for each run.
 _STEPS = 1000
 #: Seconds between two checkpoints, and how much longer than writing one they are apart at least.
 _OFTEN, _SHARE = 30.0, 20.0
-#: Exit status of a run that Ctrl-C ended.
-_INTERRUPTED = 130
+#: Exit status of a run that a signal ended.
+_STATUS = {signal.SIGINT: 130, signal.SIGTERM: TERMINATED}
 
 
 class Outputs(NamedTuple):
@@ -47,26 +49,41 @@ class Outputs(NamedTuple):
 def simulate_workload(given: Given, outputs: Outputs) -> None:
     """Run everything, and write the results. Raises typer.Exit with status 2 for what cannot be used."""
     try:
-        _check_outputs(given, outputs)
-        workload, runs = workload_of(given), runs_of(given)
-        comparison, keeper = _begun(workload, runs, outputs)
-        _run(comparison, [run.name for run in runs], keeper)
-        _write(comparison.results(), outputs)
-        if keeper is not None:
-            keeper.path.unlink(missing_ok=True)
+        with ended_by_sigterm():
+            _simulate(given, outputs)
     except (OSError, ValueError) as error:
         raise refuse(error) from error
 
 
-def _check_outputs(given: Given, outputs: Outputs) -> None:
-    """Raise OptionError if results could not be written in the end, or if they would replace a trace."""
-    for option, path in (("--html", outputs.html), ("--json", outputs.json)):
-        if path is None or str(path) == "-":
-            continue
-        if path.is_dir() or not path.parent.is_dir():
-            raise OptionError(f"{option}: {path}: expected a file in a folder that exists")
-        if path.exists() and any(trace.exists() and path.samefile(trace) for trace in given.trace):
-            raise OptionError(f"{option}: {path} is the trace: expected another file")
+def _simulate(given: Given, outputs: Outputs) -> None:
+    files = (("--html", outputs.html), ("--json", outputs.json), ("--checkpoint", outputs.checkpoint))
+    resumed = [] if outputs.resume is None or outputs.resume == outputs.checkpoint else [outputs.resume]
+    check_outputs(files, [*inputs_of(given), *resumed])
+    workload, runs = workload_of(given), runs_of(given)
+    comparison, keeper = _begun(workload, runs, outputs)
+    with _named(outputs.resume):
+        _run(comparison, [run.name for run in runs], keeper)
+        results = comparison.results()
+    _write(results, outputs)
+    if keeper is not None:
+        keeper.path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named(checkpoint: Path | None) -> Iterator[None]:
+    """Let a run that fails unexpectedly name the checkpoint from which it was resumed: a state that somebody changed,
+    digest included, can fail anywhere. Raises CheckpointError."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError):  # typer.Exit is a RuntimeError
+        raise
+    except Exception as error:
+        if checkpoint is None:
+            raise
+        raise CheckpointError(
+            f"{checkpoint}: the run that was resumed from this checkpoint failed ({type(error).__name__}: {error}). "
+            "Either the file was changed, or the algorithm is wrong: without --resume the run says where"
+        ) from error
 
 
 def _begun(workload: Workload, runs: list[RunOptions], outputs: Outputs) -> tuple[Comparison, Keeper | None]:
@@ -83,19 +100,19 @@ def _begun(workload: Workload, runs: list[RunOptions], outputs: Outputs) -> tupl
 
 
 def _run(comparison: Comparison, names: list[str], keeper: Keeper | None) -> None:
-    """Let everything happen. Raises typer.Exit after Ctrl-C, with a checkpoint if one is kept."""
+    """Let everything happen. Raises typer.Exit after Ctrl-C or SIGTERM if a checkpoint is kept, once it is written."""
     pace = _Pace()
     if keeper is not None and comparison.advance():  # what cannot have checkpoints is refused at once
         keeper.keep(comparison.progress)
-    with _interruptible(keeper is not None) as is_interrupted, _progress(names) as show:
+    with _interruptible(keeper is not None) as pressed, _progress(names) as show:
         while comparison.advance():
             show(comparison)
             if keeper is None:
                 continue
-            if is_interrupted():
+            if pressed:
                 keeper.keep(comparison.progress)
                 remark(f"interrupted; --resume {keeper.path} goes on")
-                raise typer.Exit(_INTERRUPTED)
+                raise typer.Exit(_STATUS[pressed[0]])
             if pace.is_due():
                 keeper.keep(comparison.progress)
                 pace.done()
@@ -118,22 +135,26 @@ class _Pace:
 
 
 @contextmanager
-def _interruptible(wanted: bool) -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed, which then ends the run between two moments. Pressed twice it ends at once."""
-    pressed: list[int] = []
+def _interruptible(wanted: bool) -> Iterator[Sequence[signal.Signals]]:
+    """The signals that came, Ctrl-C or SIGTERM: the run then ends between two moments. A second one ends it at once."""
+    pressed: list[signal.Signals] = []
 
-    def press(number: int, _frame: object) -> None:
-        pressed.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    def press(number: int, frame: FrameType | None) -> None:
+        pressed.append(signal.Signals(number))
+        if len(pressed) > 1:
+            usual = before[signal.Signals(number)]
+            if callable(usual):
+                usual(number, frame)
 
     if not wanted:
-        yield lambda: False
+        yield pressed
         return
-    before = signal.signal(signal.SIGINT, press)
+    before = {number: signal.signal(number, press) for number in _STATUS}
     try:
-        yield lambda: bool(pressed)
+        yield pressed
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, usual in before.items():
+            signal.signal(number, usual)
 
 
 @contextmanager
@@ -163,10 +184,10 @@ def _progress(names: list[str]) -> Iterator[Callable[[Comparison], None]]:
 def _write(results: Results, outputs: Outputs) -> None:
     if outputs.html is not None:
         command = shlex.join(["waggle", *sys.argv[1:]])
-        outputs.html.write_text(page_of(results, command=command), encoding="utf-8")
+        write_output(outputs.html, page_of(results, command=command))
     if outputs.json is not None and str(outputs.json) == "-":
         say(encode(results).decode(), nl=False)
         return
     if outputs.json is not None:
-        outputs.json.write_bytes(encode(results))
+        write_output(outputs.json, encode(results))
     say(text_of(results))

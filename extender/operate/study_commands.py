@@ -11,6 +11,7 @@ from pathlib import Path
 import typer
 
 from extender.operate.output import say
+from extender.operate.output_files import check_outputs, write_output
 from extender.operate.refusal import refuse
 
 
@@ -26,10 +27,11 @@ def run_study(study: StudyName, *, days: float | None, seed: int | None, svg: Pa
 
     assert study is StudyName.SHARING
     try:
+        check_outputs([("--svg", svg)], [])
         found = sharing.run(sharing.DAYS if days is None else days, sharing.SEED if seed is None else seed)
         say(found.text)
         if svg is not None:
-            svg.write_text(found.figure, encoding="utf-8")
+            write_output(svg, found.figure)
     except (OSError, ValueError) as error:
         return refuse(error)
     return typer.Exit(0 if found.holds else 1)

@@ -14,6 +14,7 @@ import typer
 
 from extender.operate.help import App
 from extender.operate.output import remark, say
+from extender.operate.output_files import check_outputs, ended_by_sigterm, write_output
 from extender.operate.refusal import refuse
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ def generate(
             repair_hours=repair_hours,
             seed=seed,
         )
-        _hand_out(made(recipe.value, options), out)
+        check_outputs([("--out", out)], [])
+        with ended_by_sigterm():
+            _hand_out(made(recipe.value, options), out)
         if out is None:
             remark("the workload was not written: --out FILE writes it")
     except (OSError, ValueError) as error:
@@ -138,7 +141,9 @@ def show(
 
     try:
         chosen = None if trace_format is None else trace_format.value
-        _hand_out(load(files, chosen, skip_broken=skip_broken), out)
+        check_outputs([("--out", out)], files)
+        with ended_by_sigterm():
+            _hand_out(load(files, chosen, skip_broken=skip_broken), out)
     except (OSError, ValueError) as error:
         raise refuse(error) from error
 
@@ -155,7 +160,7 @@ def _hand_out(workload: Workload, out: Path | None) -> None:
     if out is not None:
         text = encode(workload)
         # Without the time and name of the file, so that the same workload gives the same bytes.
-        out.write_bytes(gzip.compress(text, mtime=0) if out.suffix == ".gz" else text)
+        write_output(out, gzip.compress(text, mtime=0) if out.suffix == ".gz" else text)
     say(_summary(workload))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import re
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 
@@ -72,19 +74,65 @@ def test_a_checkpoint_of_other_inputs_is_refused(tmp_path: Path) -> None:
             read(path, given, runs)
 
 
+def ended(*lines: bytes) -> bytes:
+    """Lines with the end that a checkpoint of them has."""
+    text = b"".join(line + b"\n" for line in lines)
+    return text + b'{"end":"' + sha256(text).hexdigest().encode() + b'"}'
+
+
+def mutated(text: bytes, random: Random) -> bytes:
+    """One of the ways in which somebody could change a line: a number, a character, a word, a half, a line less."""
+    lines = text.splitlines()
+    place = random.randrange(1, len(lines))
+    line, at = lines[place], random.randrange(len(lines[place]))
+    numbers = [match.span() for match in re.finditer(rb"-?[0-9]+", line)]
+    match random.randrange(5):
+        case 0 if numbers:
+            begin, end = random.choice(numbers)
+            lines[place] = (
+                line[:begin] + random.choice([b"0", b"-1", b"null", b"7.5", b'"x"', b"99999999"]) + line[end:]
+            )
+        case 1:
+            lines[place] = line[:at] + bytes([line[at] ^ (1 << random.randrange(7))]) + line[at + 1 :]
+        case 2:
+            lines[place] = re.sub(rb'"[a-z_]+"', b'"jobs"', line, count=1)
+        case 3:
+            lines[place] = line[:at]
+        case _:
+            del lines[place]
+    return b"\n".join(lines) + b"\n"
+
+
+def test_every_change_of_a_checkpoint_is_found_before_a_run_begins(tmp_path: Path) -> None:
+    workload, path, random = workload_of(2), tmp_path / "checkpoint", Random(1)
+    text = kept(path, workload)
+    changed = 0
+    for _ in range(60):
+        other = mutated(text, random)
+        if other == text:
+            continue
+        changed += 1
+        path.write_bytes(gzip.compress(other, compresslevel=1))
+        with pytest.raises(CheckpointError, match=f"^{re.escape(str(path))}"):
+            read(path, workload, RUNS)
+    assert changed > 50
+
+
 def test_what_is_broken_is_named(tmp_path: Path) -> None:
     workload, path = workload_of(2), tmp_path / "checkpoint"
     lines = kept(path, workload).splitlines()
     for text, message in (
         (b"", "checkpoint: not a checkpoint of a simulation"),
         (b"{}", "not a checkpoint of a simulation"),
-        (lines[0].replace(b'"waggle_simulation":1', b'"waggle_simulation":9'), "a checkpoint of format 9"),
+        (lines[0].replace(b'"waggle_simulation":2', b'"waggle_simulation":9'), "a checkpoint of format 9"),
         (b"\n".join(lines[:-1]), "the checkpoint is not complete"),
-        (b"\n".join([lines[0], b'{"jobs":[{"name":"a","arrival":0.0}]}', b'{"end":true}']), "jobs of no run"),
-        (b"\n".join([lines[0], b'{"other":1}', b'{"end":true}']), "no part of a checkpoint"),
-        (b"\n".join([lines[0], b'{"objects":[["list"]]}', b'{"end":true}']), "expected a simulation in the checkpoint"),
+        (b"\n".join([*lines[:-1], b'{"end":true}']), "its lines have another digest than its end"),
+        (b"\n".join([*lines, b'{"end":"more"}']), "its lines have another digest than its end"),
+        (ended(lines[0], b'{"jobs":[{"name":"a","arrival":0.0}]}'), "jobs of no run"),
+        (ended(lines[0], b'{"other":1}'), "no part of a checkpoint"),
+        (ended(lines[0], b'{"objects":[["list"]]}'), "expected a simulation in the checkpoint"),
         (
-            b"\n".join([lines[0], b'{"objects":[["object",0]],"kinds":[["os","system"]]}', b'{"end":true}']),
+            ended(lines[0], b'{"objects":[["object",0]],"kinds":[["os","system"]]}'),
             "the checkpoint cannot be used: os:system is in none of the packages",
         ),
     ):

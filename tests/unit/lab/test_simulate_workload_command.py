@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import signal
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -49,7 +52,7 @@ def test_algorithms_are_compared_as_text_json_and_page(trace: Path, tmp_path: Pa
 def test_results_that_cannot_be_written_are_refused_before_the_run(trace: Path, tmp_path: Path) -> None:
     before = trace.read_bytes()
     for option, path, why in (
-        ("--html", trace, "is the trace: expected another file"),
+        ("--html", trace, "is a file that this command reads: expected another file"),
         ("--json", tmp_path / "none" / "out.json", "expected a file in a folder that exists"),
         ("--html", tmp_path, "expected a file in a folder that exists"),
     ):
@@ -164,31 +167,49 @@ def test_a_checkpoint_is_not_overwritten_and_one_of_something_else_is_refused(tr
     assert "not a checkpoint of a simulation" in told(done)
 
 
-def press_ctrl_c_after(moments: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Press it between two moments of a run."""
+def raise_signal_after(moments: int, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send it between two moments of a run."""
     left, advance = [moments], Comparison.advance
 
     def watched(comparison: Comparison) -> bool:
         left[0] -= 1
         if left[0] == 0:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
         return advance(comparison)
 
     monkeypatch.setattr(Comparison, "advance", watched)
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_was_interrupted_goes_on_and_gives_the_same_bytes(
-    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, status: int
 ) -> None:
     checkpoint, out, whole = tmp_path / "checkpoint", tmp_path / "out.json", tmp_path / "whole.json"
     options = ("--trace", trace, "--algorithm", "packing", "--algorithm", "fgd")
     with monkeypatch.context() as patched:
-        press_ctrl_c_after(100, patched)
+        raise_signal_after(100, number, patched)
         done = simulate(*options, "--json", out, "--checkpoint", checkpoint)
-    assert done.exit_code == 130
+    assert done.exit_code == status
     assert f"interrupted; --resume {checkpoint} goes on" in told(done)
     assert not out.exists()
     assert simulate(*options, "--json", out, "--resume", checkpoint).exit_code == 0
     assert simulate(*options, "--json", whole).exit_code == 0
     assert out.read_bytes() == whole.read_bytes()
     assert not checkpoint.exists()
+
+
+def test_a_run_that_fails_names_the_checkpoint_from_which_it_was_resumed(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, options = tmp_path / "checkpoint", ("--trace", trace, "--algorithm", "packing")
+    with monkeypatch.context() as patched:
+        raise_signal_after(30, signal.SIGINT, patched)
+        simulate(*options, "--checkpoint", checkpoint)
+    lines = gzip.decompress(checkpoint.read_bytes()).splitlines()[:-1]
+    changed = [re.sub(rb'(\["list"),\[[0-9]+\]', rb"\1,null", line) for line in lines]
+    assert changed != lines
+    text = b"".join(line + b"\n" for line in changed)
+    checkpoint.write_bytes(gzip.compress(text + b'{"end":"' + sha256(text).hexdigest().encode() + b'"}\n'))
+    done = simulate(*options, "--resume", checkpoint)
+    assert done.exit_code == 2
+    assert told(done).startswith(f"waggle: {checkpoint}: ")

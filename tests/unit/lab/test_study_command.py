@@ -25,7 +25,7 @@ def test_a_study_prints_its_table_and_draws_its_figure(tmp_path: Path) -> None:
 def test_a_figure_that_cannot_be_written_is_named() -> None:
     done = CliRunner().invoke(app, ["simulate", "--study", "sharing", "--days", "1", "--svg", "/none/x.svg"])
     assert done.exit_code == 2
-    assert "/none/x.svg: No such file or directory" in done.stderr
+    assert "--svg: /none/x.svg: expected a file in a folder that exists" in done.stderr
 
 
 def test_too_few_days_for_a_job_of_each_tenant_are_refused() -> None:

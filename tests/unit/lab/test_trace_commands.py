@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -11,8 +13,9 @@ from typer.testing import CliRunner, Result
 from extender.cli import app
 from extender.lab.generator import RECIPES
 from extender.lab.importers import FORMATS, load
+from extender.lab.importers import azure as azure_format
 from extender.operate.trace_commands import FormatName, RecipeName
-from tests.unit.lab.importers.test_formats import TRACES
+from tests.unit.lab.importers.test_formats import TRACES, azure
 
 
 def trace(*words: str | Path) -> Result:
@@ -77,7 +80,7 @@ def test_a_broken_line_is_named_or_left_out(tmp_path: Path) -> None:
         ),
         (
             ("generate", "philly", "--days", "1", "--nodes", "1", "--out", "/none/x"),
-            "/none/x: No such file or directory",
+            "--out: /none/x: expected a file in a folder that exists",
         ),
         (("show", "/none.csv"), "/none.csv: No such file or directory"),
         (("show", TRACES / "philly", "--format", "helios"), "expected files of one format, got none"),
@@ -87,3 +90,21 @@ def test_what_cannot_be_used_is_named(words: tuple[str, ...], said: str) -> None
     done = trace(*words)
     assert done.exit_code == 2
     assert said in done.stderr.replace("\n", "")
+
+
+def test_sigterm_leaves_no_unpacked_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, temporary = tmp_path / "trace.sqlite.gz", tmp_path / "temporary"
+    temporary.mkdir()
+    path.write_bytes(gzip.compress(azure(tmp_path / "trace.sqlite", [(1, 1, 1, 0, 0.0, 1.0)], []).read_bytes()))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    unpack, unpacked = azure_format._copy, []
+
+    def terminated(*files: Any) -> None:
+        unpack(*files)
+        unpacked.extend(temporary.glob("*/*"))
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(azure_format, "_copy", terminated)
+    assert trace("show", path).exit_code == 143
+    assert len(unpacked) == 1
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,91 @@
+"""How commands write the files that their options name: a file is replaced in one step, or stays as it was.
+
+A full disk, Ctrl-C or SIGTERM leaves the old file, or none: no half file, and nothing of ours beside it. A file that
+the command reads is never replaced by one that it writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+#: Exit status of a command that SIGTERM ended, as shells know it.
+TERMINATED = 128 + signal.SIGTERM
+
+
+class OutputError(ValueError):
+    """A file cannot be written. The message names the option and the file, and says what was expected."""
+
+
+def check_outputs(outputs: Sequence[tuple[str, Path | None]], inputs: Iterable[Path]) -> None:
+    """Raise OutputError if a file could not be written in the end, is one of the inputs, or is named twice.
+
+    `outputs` are options with their files; None and `-`, which is standard output, are no files. An input may be a
+    folder: its files are inputs, too.
+    """
+    read = [file for path in inputs for file in (_files_in(path) if path.is_dir() else [path]) if file.exists()]
+    written: dict[Path, str] = {}
+    for option, path in outputs:
+        if path is None or str(path) == "-":
+            continue
+        if path.is_dir() or not path.parent.is_dir():
+            raise OutputError(f"{option}: {path}: expected a file in a folder that exists")
+        if path.exists() and any(path.samefile(file) for file in read):
+            raise OutputError(f"{option}: {path} is a file that this command reads: expected another file")
+        if (other := written.setdefault(path.resolve(), option)) != option:
+            raise OutputError(f"{option}: {path} is also the file of {other}: expected another file")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.is_file()]
+
+
+def write_output(path: Path, content: str | bytes) -> None:
+    """Replace a file by one with this content; text is UTF-8. The mode of an existing file is kept, and a symbolic
+    link still points to it. Devices and pipes are written to. Raises OSError with the name of the file."""
+    data = content.encode() if isinstance(content, str) else content
+    target = path.resolve()
+    try:
+        if (target.exists() and not target.is_file()) or path.absolute().parent == Path("/dev"):
+            path.write_bytes(data)  # also /dev/stdout, which may be a file that the shell has opened
+            return
+        _replace(target, data)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _replace(target: Path, data: bytes) -> None:
+    mode = None
+    if target.exists():
+        mode = stat.S_IMODE(target.stat().st_mode)
+        with target.open("r+b"):  # a file that may not be written is not replaced, either
+            pass
+    new = target.with_name(f".waggle-{os.getpid()}.new")
+    try:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Within this, SIGTERM ends the command as an error would, so that temporary files are removed; exit status 143."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise SystemExit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
