@@ -11,11 +11,18 @@ Promises:
 
 * The outcome is a function of the graph: no number of workers and no timing changes it, as long as what bodies report
   depends on nothing but their needs.
-* It ends if each body does: needs cost one dispatch for each change, all else is charged to its node and limited; and
-  what does not come to rest all the same meets `Limits.dispatches` or `Limits.nodes`, whose error names it.
+* It ends if each body, `at_rest` and `order` return. There are at most `Limits.nodes` nodes at once, and each id is
+  dispatched at most `Limits.dispatches` times. Needs cost one dispatch for each change; all else is charged to its
+  node, at most `Limits.redispatches` times. What exceeds a bound ends the run as DIVERGED, with an error that names it.
 * A body that raises an exception fails only its node. KeyboardInterrupt and the like end the run, and `run` raises
   them. The same goes for faults in the middle of a change, such as ids that cannot be compared.
-* It returns only when no body runs any more.
+* It returns when no body runs any more. There is one exception, for bodies that never end: a run that ends early
+  (cancelled, diverged, or by an exception) waits for bodies only as long as one of them ends within the executor's
+  grace, in seconds. Then it raises `Interrupted` in the rest, where they run Python code, as Ctrl-C does. What then
+  still runs is abandoned: the run returns, its report names the node (`Code.ABANDONED`), and nothing that its thread
+  reports or returns later counts. `Inline` runs bodies in the thread that called `run`. It can interrupt a loop, but it
+  cannot leave a call that sleeps in C code; with `Threads` or `Pool` the run can. Only the daemon threads of `Threads`
+  let the process exit all the same.
 """
 
 from __future__ import annotations
@@ -26,13 +33,17 @@ from typing import Any, Generic
 
 from extender.fixpoint.executor import Executor, Inline
 from extender.fixpoint.graph import Graph
+from extender.fixpoint.interrupts import Call, Interrupted
 from extender.fixpoint.reasons import Reasons
 from extender.fixpoint.records import LONGEST_TEXT, Blocked, Code, Done, Id, Limits, Need, Outcome, Reason, Status
 from extender.fixpoint.report import Report, RunEnd, make_report
-from extender.fixpoint.shared import Shared
+from extender.fixpoint.shared import SHARED, Shared
 from extender.fixpoint.things import Node
 from extender.fixpoint.verdicts import Verdicts
 from extender.fixpoint.visit import Body, Unmet, Visit
+
+#: How long a run waits for bodies that it has interrupted, seconds.
+_LAST_GRACE = 0.5
 
 
 class Engine(Generic[Id]):
@@ -60,7 +71,10 @@ class Engine(Generic[Id]):
         self._at_rest = at_rest
         self._rests = 0
         self._in_flight = 0
+        #: The bodies that run, by their nodes.
+        self._calls: dict[Id, Call] = {}
         self._running = False
+        self._undo_interrupt: Callable[[], None] = _nothing
         self._warnings: list[str] = []
 
     # -- news: from bodies, from `at_rest`, before the run, from other threads -----------------------------------
@@ -86,8 +100,10 @@ class Engine(Generic[Id]):
         return self._shared.gone(key)
 
     def cancel(self) -> None:
-        """End the run as soon as the bodies that run have ended. From any thread."""
+        """End the run as soon as the bodies that run have ended, or the grace is over. From any thread."""
         self._shared.cancel()
+        if self._running:
+            self._undo_interrupt = self._executor.after_grace(self._interrupt)
 
     # -- the run -------------------------------------------------------------------------------------------------
 
@@ -96,7 +112,7 @@ class Engine(Generic[Id]):
         steps = self.steps(seeds)
         while True:
             if cancelled():
-                self.cancel()
+                self._shared.cancel()
             try:
                 next(steps)
             except StopIteration as end:
@@ -116,7 +132,7 @@ class Engine(Generic[Id]):
             while self._advance():
                 yield
         except GeneratorExit:
-            self.cancel()
+            self._shared.cancel()
             raise
         finally:
             self._finish()
@@ -173,16 +189,49 @@ class Engine(Generic[Id]):
             return True
 
     def _finish(self) -> None:
-        with self._executor:
-            while self._in_flight:
-                self._executor.wait()
-            for node in self._graph.things.nodes():
-                self._graph.abandon(node)
+        try:
+            self._let_bodies_end()
+        finally:
+            with self._executor:
+                self._abandon_bodies()
+        self._undo_interrupt()
         self._close_abandoned()
         self._running = False
         if self._shared.fatal is not None:
             fatal, self._shared.fatal = self._shared.fatal, None
             raise fatal
+
+    def _let_bodies_end(self) -> None:
+        with self._executor:
+            if self._in_flight and not self._shared.cancelled:  # an exception, such as Ctrl-C while it waited
+                self._shared.cancel()
+            if self._ended_within(self._executor.grace):
+                return
+        self._interrupt()
+        with self._executor:
+            self._ended_within(min(self._executor.grace, _LAST_GRACE))
+
+    def _ended_within(self, seconds: float) -> bool:
+        while self._in_flight and self._executor.wait(seconds):
+            pass
+        return not self._in_flight
+
+    def _interrupt(self) -> None:
+        """Interrupt the bodies that run, without the lock: a body in the middle of a change is to leave it first."""
+        self._shared.closed = True
+        for call in list(self._calls.values()):
+            call.interrupt(SHARED)
+
+    def _abandon_bodies(self) -> None:
+        for node in self._graph.things.nodes():
+            if node.id not in self._calls:
+                self._graph.abandon(node)
+            elif self._in_flight:
+                node.reason = Reason(Code.ABANDONED, "did not end when the run did: its thread is still running")
+        if self._in_flight:
+            self._shared.closed = True
+            self._shared.cancel()
+        self._in_flight = 0
 
     def _close_abandoned(self) -> None:
         """Close coroutines that no longer count: without the lock, since they may clean up and report."""
@@ -207,10 +256,14 @@ class Engine(Generic[Id]):
 
     def _task(self, node: Node[Id]) -> None:
         fatal: BaseException | None = None
+        outcome: Outcome[Id] | None
+        call = self._calls[node.id] = Call()
         try:
-            outcome = _checked(self._visit(node))
+            outcome = call(lambda: _checked(self._visit(node)))
         except Unmet as unmet:
             outcome = Done(Status.FAILED, unmet.reason)
+        except Interrupted:
+            outcome = None
         except BaseException as error:
             outcome = Done(Status.FAILED, Reason(Code.RAISED, _text(error)))
             fatal = None if isinstance(error, Exception) else error
@@ -225,16 +278,26 @@ class Engine(Generic[Id]):
             node.coroutine = result
         return _go_on(node, node.coroutine)
 
-    def _ended(self, node: Node[Id], outcome: Outcome[Id], fatal: BaseException | None = None) -> None:
+    def _ended(self, node: Node[Id], outcome: Outcome[Id] | None, fatal: BaseException | None = None) -> None:
+        """None: it was interrupted."""
         with self._executor:
+            self._calls.pop(node.id, None)
+            if not self._in_flight:
+                return  # the run is over, and has abandoned it
             self._in_flight -= 1
             if fatal is not None:
                 self._shared.fail(fatal)
-            try:
-                self._graph.complete(node, outcome)
-            except BaseException as error:  # ids that cannot be compared, or an `order` that raises
-                self._shared.fail(error)
+            if outcome is None:
+                node.reason = Reason(Code.INTERRUPTED, "did not end when the run was to end, and was interrupted")
+            else:
+                self._complete(node, outcome)
             self._executor.notify()
+
+    def _complete(self, node: Node[Id], outcome: Outcome[Id]) -> None:
+        try:
+            self._graph.complete(node, outcome)
+        except BaseException as error:  # ids that cannot be compared, or an `order` that raises
+            self._shared.fail(error)
 
     def validate(self) -> None:
         """Derive the indexes again, between two pieces of work. Raises AssertionError that names the difference."""
@@ -272,6 +335,10 @@ def _checked(outcome: Any) -> Outcome[Any]:
     if not isinstance(outcome, Done):
         raise TypeError(f"a body returns Done, Blocked or None, not {type(outcome).__name__}")
     return outcome
+
+
+def _nothing() -> None:
+    return None
 
 
 def _text(error: BaseException) -> str:

@@ -5,6 +5,9 @@ lock that guards the engine's state, with `wait` and `notify` of a condition.
 
     with ThreadPoolExecutor(8) as threads:
         engine = Engine(body, executor=Pool(threads.submit, Condition(), workers=8))
+
+`threads.Threads` is a pool of its own. An executor has a grace: the seconds for which a run that ends early waits for
+bodies, before it interrupts them.
 """
 
 from __future__ import annotations
@@ -12,6 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol
+
+from extender.fixpoint.interrupts import later
+
+#: Seconds.
+GRACE = 5.0
 
 
 class Condition(Protocol):
@@ -26,10 +34,12 @@ class Condition(Protocol):
 
 
 class Executor(Protocol):
-    """`workers`: how many bodies may run at once."""
+    """`workers`: how many bodies may run at once. `grace`: see the module docstring."""
 
     @property
     def workers(self) -> int: ...
+    @property
+    def grace(self) -> float: ...
 
     def submit(self, task: Callable[[], None], lost: Callable[[], None]) -> None:
         """Run the task, now or later, once; it never raises. Call `lost` if it will never run."""
@@ -40,8 +50,15 @@ class Executor(Protocol):
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
-    def wait(self) -> None:
-        """Wait, with the lock held, until `notify`; let the lock go meanwhile. May return early."""
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait, with the lock held, until `notify`; let the lock go meanwhile. May return early.
+
+        False if that took longer than `timeout` seconds.
+        """
+        ...
+
+    def after_grace(self, interrupt: Callable[[], None]) -> Callable[[], None]:
+        """See to it that `interrupt` is called when the grace is over, if `wait` is not; return what undoes that."""
         ...
 
     def notify(self) -> None:
@@ -54,6 +71,9 @@ class Inline:
 
     workers = 1
 
+    def __init__(self, *, grace: float = GRACE) -> None:
+        self.grace = grace
+
     def submit(self, task: Callable[[], None], lost: Callable[[], None]) -> None:  # noqa: ARG002
         task()
 
@@ -65,8 +85,13 @@ class Inline:
     ) -> None:
         return None
 
-    def wait(self) -> None:
+    def wait(self, timeout: float | None = None) -> bool:
+        if timeout is not None:
+            return False
         raise RuntimeError("an engine without threads waits for a body; did the body run the engine?")
+
+    def after_grace(self, interrupt: Callable[[], None]) -> Callable[[], None]:
+        return later(self.grace, interrupt)
 
     def notify(self) -> None:
         return None
@@ -75,10 +100,13 @@ class Inline:
 class Pool:
     """A pool of threads, as `concurrent.futures.ThreadPoolExecutor.submit`, with a `threading.Condition`."""
 
-    def __init__(self, submit: Callable[[Callable[[], None]], Any], condition: Condition, *, workers: int) -> None:
+    def __init__(
+        self, submit: Callable[[Callable[[], None]], Any], condition: Condition, *, workers: int, grace: float = GRACE
+    ) -> None:
         if workers < 1:
             raise ValueError(f"workers: expected at least 1, got {workers}")
         self.workers = workers
+        self.grace = grace
         self._submit = submit
         self._condition = condition
 
@@ -95,8 +123,11 @@ class Pool:
     ) -> None:
         self._condition.__exit__(kind, value, trace)
 
-    def wait(self) -> None:
-        self._condition.wait()
+    def wait(self, timeout: float | None = None) -> bool:
+        return self._condition.wait(timeout)
+
+    def after_grace(self, interrupt: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
+        return lambda: None  # the thread that runs the engine waits no longer than the grace
 
     def notify(self) -> None:
         self._condition.notify_all()

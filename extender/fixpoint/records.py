@@ -95,6 +95,10 @@ class Code(StrEnum):
     STUCK = "Stuck"
     #: It was run again more often than the limits allow.
     DIVERGED = "Diverged"
+    #: The run was to end, its body did not, and was interrupted.
+    INTERRUPTED = "Interrupted"
+    #: As above, but its body goes on: its thread still runs. Whatever it reports or returns is ignored.
+    ABANDONED = "Abandoned"
 
 
 class Reason(msgspec.Struct, Generic[Id], frozen=True):

@@ -8,10 +8,14 @@ from typing import Any, Generic
 from extender.fixpoint.executor import Executor
 from extender.fixpoint.gate import gate
 from extender.fixpoint.graph import Graph
+from extender.fixpoint.interrupts import Interrupted
 from extender.fixpoint.reasons import Reasons
 from extender.fixpoint.records import Id, Need, Outcome, Status
 from extender.fixpoint.report import RunEnd
 from extender.fixpoint.things import Answer, Node
+
+#: This file: a body is not interrupted while it is in here, since it may be in the middle of a change.
+SHARED = (lambda: None).__code__.co_filename
 
 
 class Shared(Generic[Id]):
@@ -25,6 +29,8 @@ class Shared(Generic[Id]):
         self.ended: RunEnd | None = None
         #: What ends the run with an exception: an interrupt in a body, or a fault that left the state half changed.
         self.fatal: BaseException | None = None
+        #: The grace of a run that ends early is over: bodies find no engine any more.
+        self.closed = False
 
     def seed(self, ids: Iterable[Id]) -> None:
         known = list(ids)
@@ -41,8 +47,10 @@ class Shared(Generic[Id]):
 
     def _report(self, change: Callable[[], bool]) -> bool:
         """Change the graph; whether that was news. An exception in the middle of a change ends the run."""
+        if self.closed:
+            return False
         with self._executor:
-            if self.ended is RunEnd.CANCELLED:
+            if self.closed or self.ended is RunEnd.CANCELLED:
                 return False
             before = self._graph.things.generation
             try:
@@ -61,17 +69,24 @@ class Shared(Generic[Id]):
         self._executor.notify()
 
     def gate(self, node: Node[Id], needs: tuple[Need[Id], ...]) -> Outcome[Id] | None:
+        self._check_open()
         with self._executor:
             return gate(self._graph.things, self._reasons, node, needs)
 
     def is_met(self, need: Need[Id]) -> bool:
+        self._check_open()
         with self._executor:
             return self._graph.things.answer(need) is Answer.MET
 
     def content(self, key: Id) -> int:
+        self._check_open()
         with self._executor:
             thing = self._graph.things.by_id.get(key)
             return thing.content if thing is not None else 0
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise Interrupted
 
     def cancel(self) -> None:
         with self._executor:

@@ -19,6 +19,7 @@ class Shuffled:
 
     def __init__(self, workers: int, seed: int, eagerness: float = 0.3) -> None:
         self.workers = workers
+        self.grace = 0.0
         self._random = random.Random(seed)
         self._eagerness = eagerness
         self._tasks: list[Callable[[], None]] = []
@@ -30,8 +31,12 @@ class Shuffled:
         self._tasks.append(task)
         self.widest = max(self.widest, len(self._tasks) + self._depth)
 
-    def wait(self) -> None:
+    def wait(self, timeout: float | None = None) -> bool:
         self._one()
+        return True
+
+    def after_grace(self, interrupt: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
 
     def interrupt(self) -> None:
         """Let others run, perhaps."""
