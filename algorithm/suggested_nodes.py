@@ -24,7 +24,7 @@ class SuggestedNodes(Sequence[str]):
         self._search: Callable[[object], bool] = self._listed.__contains__
         self._read: Callable[[], Iterable[str]] = tuple
         self._set: frozenset[str] | None = None
-        #: The bytes in which the names came, "" if it was not said.
+        #: The JSON array in which the names came, "" if it was not said.
         self._text = b""
         self._asked = 0
         #: The name that was found last: the node that is chosen is asked about again.
@@ -35,7 +35,7 @@ class SuggestedNodes(Sequence[str]):
         cls, count: int, search: Callable[[object], bool], read: Callable[[], Iterable[str]], text: bytes = b""
     ) -> Self:
         """So many names that are read only if somebody needs them: to make 5,000 texts takes longer than to find a
-        place. `search` says whether a name is among them. `text` are the bytes that are read: equal ones have equal
+        place. `search` says whether a name is among them. `text` is the JSON array that is read: equal ones have equal
         names."""
         made = cls()
         made._text = text
@@ -64,6 +64,11 @@ class SuggestedNodes(Sequence[str]):
         if self._set is None:
             self._set = frozenset(self._names)
         return self._set
+
+    @property
+    def text(self) -> bytes:
+        """The JSON array in which the names came, without line breaks; "" if they came in another form."""
+        return self._text
 
     @property
     def known_set(self) -> frozenset[str] | None:
