@@ -34,7 +34,7 @@ from extender.recording.checkpointer import Checkpointer, Source
 from extender.recording.encoding import LineWriter, header_of
 from extender.recording.files import CHECKPOINT, LOG, CompressedFile, OwnFolder, name_of
 from extender.recording.masks import Masks
-from extender.recording.records import Gap, Position
+from extender.recording.records import Gap
 from extender.recording.retention import Retention
 from extender.scheduling.events import Event, FilterRequested, Instruction, PrioritizeRequested
 from extender.scheduling.policy import Policy
@@ -56,7 +56,8 @@ _PATIENCE = 0.5
 #: What may wait to be written: events, and their bytes, estimated.
 _MOST_EVENTS, _MOST_QUEUED = 100_000, 128 << 20
 _BYTES_OF_EVENT, _BYTES_OF_NAME = 1000, 24
-
+#: Files whose first event is remembered, to say which one has an event.
+_MOST_BEGUN = 1000
 
 #: An offer of more names is compared with the one before it.
 _MANY_NAMES = 400
@@ -132,6 +133,8 @@ class Recorder:
         #: What the thread works on.
         self._file: CompressedFile | None = None
         self._lines = LineWriter(self._masks)
+        #: The first event and the name of the last files.
+        self._begun: deque[tuple[int, str]] = deque(maxlen=_MOST_BEGUN)
         self._segments, self._number, self._written, self._began, self._flushed = 0, 0, 0, 0.0, 0.0
         #: The bytes since the last point where a replay can begin.
         self._since_start = 0
@@ -206,11 +209,12 @@ class Recorder:
 
     # -- for others -----------------------------------------------------------------------------------------------
 
-    @property
-    def position(self) -> Position:
-        """The file that is written, and the number of the last event that was heard: the log that has it."""
-        file = self._file
-        return Position(str(file.path if file is not None else self._folder.path), self._last.number)
+    def file_of(self, number: int) -> str:
+        """Return the name of the file that has the event of this number, "" if it is not known any more. Any thread.
+
+        Of an event that waits to be written, it is the file that is written now.
+        """
+        return next((name for first, name in reversed(tuple(self._begun)) if first <= number), "")
 
     @property
     def status(self) -> Status:
@@ -355,6 +359,7 @@ class Recorder:
         self._file.write(self._lines.header(header))
         self._file.flush()
         self._began = self._flushed = time.monotonic()
+        self._begun.append((first, self._file.path.name))
         self._written = first - 1
         if self._missing or self._since_start >= max(self._segment_bytes, 2 * self._bytes_of_checkpoint):
             self._want_checkpoint()

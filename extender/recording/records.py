@@ -82,13 +82,6 @@ class Gap(NamedTuple):
     why: str
 
 
-class Position(NamedTuple):
-    """Where a recording is: the file that is written, and the number of the last event."""
-
-    path: str
-    number: int
-
-
 def policy_of(header: Header) -> Policy:
     """Return the recorded policy; missing fields have their defaults.
 

@@ -110,7 +110,7 @@ class Service:
             reader=self._reader,
             hang=settings.server.hang_seconds,
             slow=settings.server.slow_seconds,
-            replay=recorded_in(record.folder) if record else not_recorded,
+            replay=recorded_in(record.folder, self.recorder.file_of) if record and self.recorder else not_recorded,
         )
         self._leader_labeler = self._make_leader_labeler(settings.leader_election)
         self._watch_reader = LoopReader()

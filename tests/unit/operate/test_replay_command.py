@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -161,3 +162,16 @@ def test_a_log_of_an_earlier_release_replays_or_names_the_constants_that_differ(
     heard: list[str] = []
     assert check(open_log(path), heard.append, anyway=True) == 0
     assert "none compared" in heard[-1]
+
+
+def test_a_log_of_format_2_with_its_first_forms_of_lists_replays() -> None:
+    """Written before lists of names were written as they came: numbers, runs and references only."""
+    path = FIXTURES / "format-2-packing.log.gz"
+    text = gzip.decompress(path.read_bytes()).decode()
+    for form in ('"nodes":{"new":', '"nodes":{"runs":', '"nodes":{"at":', '"nodes":{"same":'):
+        assert form in text
+    heard: list[str] = []
+    assert check(open_log(path), heard.append, anyway=True) == 0
+    assert "59 events, 8 decisions, all the same" in heard[-1]
+    offers = [len(step.event.nodes) for step in open_log(path).recordings[0].steps() if hasattr(step.event, "nodes")]
+    assert offers == [40, 40, 40, 20, 40, 39, 40, 40]

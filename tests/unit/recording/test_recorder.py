@@ -336,8 +336,15 @@ def _cannot(self: Any) -> Iterator[Any]:
     raise NotImplementedError("no copies")
 
 
-def test_the_position_names_the_file_and_the_event(tmp_path: Path) -> None:
-    serving = Serving(tmp_path / "log")
+def test_the_file_of_an_event_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch)
+    serving = Serving(tmp_path / "log", 160_000)
     serving.begin()
-    assert serving.recorder.position == (str(tmp_path / "log" / f"000001.{LOG}.gz"), 4)
+    while serving.recorder.status.segments < 3:
+        serving.churn(20)
     serving.recorder.close()
+    begun = {each.header.first: each.path.name for each in open_log(tmp_path / "log").recordings[0].segments}
+    for first, name in begun.items():
+        assert serving.recorder.file_of(first) == name
+        assert first == 1 or serving.recorder.file_of(first - 1) == begun[max(each for each in begun if each < first)]
+    assert serving.recorder.file_of(0) == ""

@@ -42,7 +42,7 @@ class Watched:
             clock=lambda: self.now,
             hang=HANG,
             algorithm="slots",
-            replay=recorded_in(Path("a log")),
+            replay=recorded_in(Path("a log"), lambda number: f"00000{number}.gz" if number > 3 else ""),
         )
         self.runtime.handle(NodeSeen(node("a")), Synced())
         self.goes_on, self.hangs = threading.Event(), threading.Event()
@@ -114,7 +114,11 @@ def test_an_exception_is_logged_once_with_its_traceback_and_its_pod(watched: Wat
     assert (line["call"], line["subject"], line["count"]) == ("schedule", "pod default/r", 3)
     assert line["error"] == "ValueError: no such label"
     assert 'raise ValueError("no such label")' in line["exception"]
-    assert (line["algorithm"], line["number"], line["replay"]) == ("slots", 5, "waggle replay 'a log' --at 5")
+    assert (line["algorithm"], line["number"], line["replay"]) == (
+        "slots",
+        5,
+        "waggle replay 'a log' --at 5 # 000005.gz",
+    )
     assert watched.look() == []
 
 
