@@ -11,7 +11,7 @@ from algorithm.model import Pod
 from extender.lab.from_log import GivenUp, Recorded
 from extender.lab.measures import measures
 from extender.lab.results import Ended, JobResult, Run, Stay
-from extender.lab.run.accounts import Accounts
+from extender.lab.run.usage import ClusterUsage
 from extender.lab.translate import need_of, node_of
 
 #: The counts of the series.
@@ -53,10 +53,10 @@ def as_recorded(recorded: Recorded, *, name: str, algorithm: str) -> Run:
     again."""
     levels = _Levels(recorded)
     for at, _, what in sorted(_changes(recorded), key=lambda change: change[:2]):
-        levels.accounts.pass_to(min(at, recorded.horizon))
+        levels.usage.pass_to(min(at, recorded.horizon))
         levels.apply(what)
-    levels.accounts.pass_to(recorded.horizon)
-    series = levels.accounts.series
+    levels.usage.pass_to(recorded.horizon)
+    series = levels.usage.series
     return Run(
         name=name,
         algorithm=algorithm,
@@ -71,49 +71,49 @@ class _Levels:
     """The cluster over time."""
 
     def __init__(self, recorded: Recorded) -> None:
-        self.accounts = Accounts(recorded.workload.jobs)
+        self.usage = ClusterUsage(recorded.workload.jobs)
         self._nodes = {machine.name: node_of(machine).node for machine in recorded.workload.nodes}
         self._there: set[str] = set()
         for name in self._nodes:
             self._set_node(name, comes=True)
 
     def apply(self, what: _What) -> None:
-        accounts = self.accounts
+        usage = self.usage
         match what:
             case _Node():
                 self._set_node(what.name, comes=what.comes)
             case _Job(what="comes"):
-                accounts.waiting_jobs += 1
-                accounts.waiting_pods += what.pods
-                accounts.series.count("arrivals")
+                usage.waiting_jobs += 1
+                usage.waiting_pods += what.pods
+                usage.series.count("arrivals")
             case _Job(what="starts"):
-                accounts.waiting_jobs -= 1
-                accounts.running_jobs += 1
+                usage.waiting_jobs -= 1
+                usage.running_jobs += 1
             case _Job():
-                accounts.running_jobs -= 1
-                accounts.series.count("ends")
+                usage.running_jobs -= 1
+                usage.series.count("ends")
             case _Pod(ended=None):
-                accounts.place(what.pod, what.need)
-                accounts.waiting_pods -= 1
+                usage.place(what.pod, what.need)
+                usage.waiting_pods -= 1
             case _Pod(ended=Ended() as ended):
-                accounts.leave(what.pod.uid)
-                accounts.waiting_pods += ended is not Ended.DONE
+                usage.leave(what.pod.uid)
+                usage.waiting_pods += ended is not Ended.DONE
                 if ended in _COUNTED:
-                    accounts.series.count(_COUNTED[ended])
+                    usage.series.count(_COUNTED[ended])
             case _Use():
-                accounts.gpus_running += what.sign * what.need.all_milli
-                accounts.cpus_running += what.sign * what.need.cpu
+                usage.gpus_running += what.sign * what.need.all_milli
+                usage.cpus_running += what.sign * what.need.cpu
             case GivenUp():
-                accounts.waiting_jobs -= what.jobs
-                accounts.waiting_pods -= what.pods
+                usage.waiting_jobs -= what.jobs
+                usage.waiting_pods -= what.pods
 
     def _set_node(self, name: str, *, comes: bool) -> None:
         if comes and name not in self._there:
             self._there.add(name)
-            self.accounts.add_node(self._nodes[name])
+            self.usage.add_node(self._nodes[name])
         elif not comes and name in self._there:
             self._there.remove(name)
-            self.accounts.remove_node(name)
+            self.usage.remove_node(name)
 
 
 def _changes(recorded: Recorded) -> Iterator[tuple[float, int, _What]]:

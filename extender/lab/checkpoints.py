@@ -51,7 +51,7 @@ _WITHOUT = (
     *(f"extender.plan.{name}" for name in ("files", "reading.documents", "reading.snapshots")),
     *(
         f"extender.lab.{name}"
-        for name in ("checkpoints", "fgd_study", "importers", "showing", "studies", "tables", "workload_file")
+        for name in ("checkpoints", "fgd_study", "importers", "report", "studies", "tables", "workload_file")
     ),
 )
 #: Jobs of one line.

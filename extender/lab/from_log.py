@@ -26,7 +26,7 @@ from algorithm.model import Node, Pairs, Pod, pairs
 from extender.lab.recorded.durations import Durations
 from extender.lab.recorded.jobs import BROKEN, Chain, Describer, RecordedJob, jobs_of, minimum_of
 from extender.lab.recorded.lives import How, Lives, NodeLife, PodLife, likeness
-from extender.lab.results import Ended, Fate, JobResult, Stay
+from extender.lab.results import Ended, JobResult, JobState, Stay
 from extender.lab.translate import GPUS, MODEL_LABEL
 from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode, NodeChange, NodeFailure, Workload
 from extender.scheduling.policy import Policy
@@ -290,7 +290,7 @@ class FromLog:
             cpu_milli=job.requests.get(CPU, 0) * job.pods,
             arrival=job.arrival,
             seconds=job.seconds,
-            fate=_fate(chains, end),
+            state=_state(chains, end),
             first_start=max(job.arrival, min(first)) if first else None,
             start=max(job.arrival, *first) if len(first) == len(chains) else None,
             end=end,
@@ -347,11 +347,11 @@ def _given_up(job: RecordedJob) -> GivenUp | None:
     return GivenUp(max(chain.last.end or 0.0 for chain in waited), int(never), len(waited))
 
 
-def _fate(chains: list[Chain], end: float | None) -> Fate:
+def _state(chains: list[Chain], end: float | None) -> JobState:
     if end is not None:
-        return Fate.DONE
+        return JobState.DONE
     there = [chain.last.placed is not None and chain.last.how not in BROKEN for chain in chains]
-    return Fate.RUNNING if all(there) else Fate.PARTLY if any(there) else Fate.WAITING
+    return JobState.RUNNING if all(there) else JobState.PARTLY if any(there) else JobState.WAITING
 
 
 def _failures(nodes: Iterable[NodeLife], until: float) -> Iterator[NodeFailure]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from extender.lab.results import Fate, Group, JobResult, Measures, Spread
+from extender.lab.results import Group, JobResult, JobState, Measures, Spread
 from extender.lab.series import LEVELS, SeriesMaker
 
 #: Runs that are shorter count as so long, seconds.
@@ -77,12 +77,12 @@ def group(name: str, jobs: Sequence[JobResult]) -> Group:
     return Group(
         name=name,
         jobs=len(jobs),
-        done=sum(job.fate is Fate.DONE for job in jobs),
+        done=sum(job.state is JobState.DONE for job in jobs),
         never_started=sum(job.start is None for job in jobs),
         delay=spread(job.start - job.arrival for job in jobs if job.start is not None),
         completion=spread(job.end - job.arrival for job in jobs if job.end is not None),
         slowdown=math.fsum(slowed) / len(slowed) if slowed else None,
-        gpu_milli_seconds=math.fsum(job.gpu_milli * (job.seconds or 0.0) for job in jobs if job.fate is Fate.DONE),
+        gpu_milli_seconds=math.fsum(job.gpu_milli * (job.seconds or 0.0) for job in jobs if job.state is JobState.DONE),
         evictions=sum(job.evictions for job in jobs),
         failures=sum(job.failures for job in jobs),
     )

@@ -17,7 +17,7 @@ VERSION = 1
 MOST_POINTS = 1024
 
 
-class Fate(StrEnum):
+class JobState(StrEnum):
     """How a job ended."""
 
     DONE = "done"
@@ -42,7 +42,7 @@ class JobResult(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaul
     arrival: float
     #: How long one run takes; None: it never ends.
     seconds: float | None = None
-    fate: Fate = Fate.WAITING
+    state: JobState = JobState.WAITING
     #: When its first pod had a place for the first time; when the last of its pods had one for the first time (of a
     #: gang: when all had one at the same time); when it was done. None: never.
     first_start: float | None = None

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import typer
 
+from extender.lab.report.page import page_of
 from extender.lab.results import encode
-from extender.lab.showing.page import page_of
 from extender.operate.look_text import table as columns
 from extender.operate.output import say
 from extender.operate.plan_options import fail

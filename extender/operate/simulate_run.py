@@ -19,9 +19,9 @@ import typer
 
 from extender.lab.checkpoints import CheckpointError, Keeper, read
 from extender.lab.comparing import Comparison
+from extender.lab.report.page import page_of
 from extender.lab.results import Results, encode
 from extender.lab.run.simulation import RunOptions
-from extender.lab.showing.page import page_of
 from extender.lab.workload import Workload
 from extender.operate.output import remark, say
 from extender.operate.output_files import TERMINATED, check_outputs, ended_by_sigterm, write_output

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from extender.lab.report.waiting import why_never_started
 from extender.lab.results import Group, Results, Run, Spread
-from extender.lab.showing.waiting import why_never_started
 
 #: Groups that are listed, and remarks.
 _MOST_GROUPS, _MOST_REMARKS = 12, 20

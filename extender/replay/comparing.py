@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from extender.lab.results import Fate, Group, JobResult, Results, Run
+from extender.lab.results import Group, JobResult, JobState, Results, Run
 from extender.replay.counterfactual import Counterfactual
 from extender.replay.moments import duration_text
 
@@ -44,7 +44,9 @@ def table(made: Counterfactual) -> list[tuple[str, ...]]:
         _row("evictions", runs, lambda run: str(run.measures.evictions)),
         _row("jobs on nodes that failed", runs, lambda run: str(run.measures.failures)),
         _row("gangs started", runs, lambda run: _gangs(run.jobs, lambda job: job.start is not None)),
-        _row("gangs incomplete at the end", runs, lambda run: _gangs(run.jobs, lambda job: job.fate is Fate.PARTLY)),
+        _row(
+            "gangs incomplete at the end", runs, lambda run: _gangs(run.jobs, lambda job: job.state is JobState.PARTLY)
+        ),
         _row("pods of jobs that never started", runs, lambda run: _pods(run.jobs, lambda job: job.start is None)),
     ]
     return rows
@@ -157,14 +159,14 @@ def difference_text(each: Difference, made: Counterfactual) -> str:
     """Return what is different about one job, with the reasons."""
     job = each.other
     what = f"{job.name} ({f'gang of {job.pods}' if job.gang else 'pod'}, {job.tenant})"
-    then, baseline, other = (_fate(result, made.horizon) for result in (each.recorded, each.baseline, each.other))
+    then, baseline, other = (_state(result, made.horizon) for result in (each.recorded, each.baseline, each.other))
     names = [run.name for run in runs_of(made)]
     if then == baseline:
         return f"{what}: {names[0]}, and in its simulation: {then}; {names[2]}: {other}"
     return f"{what}: {names[0]}: {then}; {names[1]}: {baseline}; {names[2]}: {other}"
 
 
-def _fate(job: JobResult, horizon: float) -> str:
+def _state(job: JobResult, horizon: float) -> str:
     if job.start is not None:
         again = f", evicted {job.evictions} times" if job.evictions > 1 else ", evicted once" if job.evictions else ""
         return f"waited {short(job.start - job.arrival)}{again}"

@@ -17,10 +17,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from extender.lab.draft import Draft, Where
 from extender.lab.importers.registry import SQLITE, Format, Part
 from extender.lab.tables import FatalTraceError, Problems, TraceError, open_file
 from extender.lab.workload import CPU, MEMORY, Job, MachineNode, Workload
+from extender.lab.workload_builder import Where, WorkloadBuilder
 
 _DAY = 86_400
 #: A machine: one unit of each resource.
@@ -45,27 +45,27 @@ _OTHER_THAN_A_TABLE = (
 
 def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
     path = paths["database"]
-    draft = Draft("azure", problems)
+    builder = WorkloadBuilder("azure", problems)
     try:
         with _database(path) as database:
             _check(database, path)
             machine = _machine(database)
             types = _types(database, path, machine, problems)
-            # Rows come in the order of the file: sorting millions of them is for the draft, not for a temporary file.
+            # Rows come in the order of the file: sorting millions of them is for the builder, not for a temporary file.
             rows = database.execute("SELECT rowid, vmId, tenantId, vmTypeId, priority, starttime, endtime FROM vm")
             for row in rows:
                 with problems.of_a_line():
-                    _request(row, path, types, draft)
+                    _request(row, path, types, builder)
     except sqlite3.Error as error:
         raise FatalTraceError(f"{path}: expected an SQLite database with the tables vm and vmType: {error}") from error
-    draft.remark(
+    builder.remark(
         f"Machines are those of model {machine}, on which most requests can run; one is {_CORES} cores and {_GIB} GiB "
         "here (--nodes NUMBER --node-shape cpu=100,memory=100Gi). Disks and network are left out."
     )
-    draft.remark(
+    builder.remark(
         "High priority (0) is priority 1 here, low priority (1) is 0; if it was evicted, its time is cut short."
     )
-    return draft.workload()
+    return builder.workload()
 
 
 class _Shares(NamedTuple):
@@ -146,7 +146,7 @@ def _types(database: sqlite3.Connection, path: Path, machine: Any, problems: Pro
     return found
 
 
-def _request(row: tuple[Any, ...], path: Path, types: Mapping[Any, _Shares], draft: Draft) -> None:
+def _request(row: tuple[Any, ...], path: Path, types: Mapping[Any, _Shares], builder: WorkloadBuilder) -> None:
     line, vm, tenant, kind, priority, begin, end = row
     start, stop = _days(path, line, "starttime", begin), None if end is None else _days(path, line, "endtime", end)
     if start is None or (stop is not None and stop < start):
@@ -155,10 +155,12 @@ def _request(row: tuple[Any, ...], path: Path, types: Mapping[Any, _Shares], dra
     if priority not in (0, 1):
         raise TraceError(f"{path}, table vm, row {line}: priority: expected 0 or 1, got {priority!r:.50}")
     if kind not in types:
-        draft.count("Requests for types that cannot run on this model of machines, left out")
+        builder.count("Requests for types that cannot run on this model of machines, left out")
         return
     if start < 0:
-        draft.count("Virtual machines that ran before the trace; they come when it begins, for the rest of their time")
+        builder.count(
+            "Virtual machines that ran before the trace; they arrive when it begins, for the rest of their time"
+        )
         if stop is not None and stop <= 0:
             return
         start = 0.0
@@ -166,12 +168,12 @@ def _request(row: tuple[Any, ...], path: Path, types: Mapping[Any, _Shares], dra
     job = Job(
         name=f"{vm}",
         arrival=start * _DAY,
-        requests=draft.requests(cores=core * _CORES, gib=memory * _GIB),
+        requests=builder.requests(cores=core * _CORES, gib=memory * _GIB),
         seconds=None if stop is None else (stop - start) * _DAY,
         priority=1 - priority,
-        tenant=draft.shared(f"{tenant}"),
+        tenant=builder.shared(f"{tenant}"),
     )
-    draft.job(job, Where(f"{path}, table vm", line, "vmId"))
+    builder.job(job, Where(f"{path}, table vm", line, "vmId"))
 
 
 def _days(path: Path, line: int, column: str, value: Any) -> float | None:

@@ -9,57 +9,57 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from extender.lab.draft import LATEST, Draft, Where
 from extender.lab.importers.registry import Format, Part
 from extender.lab.openb import NODE_COLUMNS, POD_COLUMNS, node_line, pod_line
 from extender.lab.tables import NOTHING, Lines, Problems, Row, Table
 from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode, Workload
+from extender.lab.workload_builder import LATEST, Where, WorkloadBuilder
 
 _MIB_OF_A_GIB = 1024
 
 
 def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
-    draft = Draft("openb", problems)
+    builder = WorkloadBuilder("openb", problems)
     if "nodes" in paths:
         with Lines(paths["nodes"]) as lines:
-            _nodes(Table(lines, lines.file, NODE_COLUMNS, problems=problems), lines.file, draft)
+            _nodes(Table(lines, lines.file, NODE_COLUMNS, problems=problems), lines.file, builder)
     with Lines(paths["pods"]) as lines:
         table = Table(lines, lines.file, POD_COLUMNS, problems=problems)
         timed = "creation_time" in table.places
         for row in table:
             with problems.of_a_line():
-                _pod(row, lines.file, draft, timed=timed)
+                _pod(row, lines.file, builder, timed=timed)
     if not timed:
-        draft.remark("The file has no times: pods come a second apart, in its order, and run for ever.")
-    draft.remark("The quality of service (qos) is not used: all pods have the same priority and tenant.")
-    return draft.workload()
+        builder.remark("The file has no times: pods come a second apart, in its order, and run for ever.")
+    builder.remark("The quality of service (qos) is not used: all pods have the same priority and tenant.")
+    return builder.workload()
 
 
-def _nodes(table: Table, file: str, draft: Draft) -> None:
+def _nodes(table: Table, file: str, builder: WorkloadBuilder) -> None:
     for row in table:
-        with draft.problems.of_a_line():
+        with builder.problems.of_a_line():
             line = node_line(row)
             capacity = {CPU: line.cpu_milli, MEMORY: line.memory_mib << 20, GPU: line.gpus * 1000}
             node = MachineNode(line.name, {name: each for name, each in capacity.items() if each}, line.model)
-            draft.node(node, Where(file, row.number, "sn"))
+            builder.node(node, Where(file, row.number, "sn"))
 
 
-def _pod(row: Row, file: str, draft: Draft, *, timed: bool) -> None:
+def _pod(row: Row, file: str, builder: WorkloadBuilder, *, timed: bool) -> None:
     line = pod_line(row)
     arrival, seconds = _times(row) if timed else (float(row.number - 2), None)
     if timed and seconds is None:
-        draft.count("Pods that were never scheduled and have no run time, left out")
+        builder.count("Pods that were never scheduled and have no run time, left out")
         return
     job = Job(
         name=line.name,
         arrival=arrival,
-        requests=draft.requests(
+        requests=builder.requests(
             cores=line.cpu_milli / 1000, gib=line.memory_mib / _MIB_OF_A_GIB, gpu_milli=line.all_milli
         ),
         seconds=seconds,
-        gpu_models=draft.shared(tuple(dict.fromkeys(line.spec.split("|"))) if line.spec else ()),
+        gpu_models=builder.shared(tuple(dict.fromkeys(line.spec.split("|"))) if line.spec else ()),
     )
-    draft.job(job, Where(file, row.number, "name"))
+    builder.job(job, Where(file, row.number, "name"))
 
 
 def _times(row: Row) -> tuple[float, float | None]:

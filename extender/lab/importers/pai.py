@@ -12,10 +12,19 @@ from collections.abc import Iterator, Mapping, Sized
 from pathlib import Path
 from typing import NamedTuple
 
-from extender.lab.draft import GIB, LATEST, MOST_CORES, MOST_GIB, MOST_GPUS, MOST_PODS, Draft, Where
 from extender.lab.importers.registry import Format, Part
 from extender.lab.tables import NOTHING, FatalTraceError, Lines, Problems, Row, Table, TraceError
 from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode, Workload
+from extender.lab.workload_builder import (
+    GIB,
+    LATEST,
+    MOST_CORES,
+    MOST_GIB,
+    MOST_GPUS,
+    MOST_PODS,
+    Where,
+    WorkloadBuilder,
+)
 
 #: Plans are in per cent of a core and of a GPU.
 _PERCENT = 100.0
@@ -36,20 +45,20 @@ class _Tables(NamedTuple):
 
 
 def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
-    draft = Draft("pai", problems)
+    builder = WorkloadBuilder("pai", problems)
     for row, file in _rows(paths, "machines", problems):
         with problems.of_a_line():
-            draft.node(_machine(row), Where(file, row.number, "machine"))
+            builder.node(_machine(row), Where(file, row.number, "machine"))
     tables = _Tables(_jobs(paths, problems), _models(paths, problems), _longest(paths, problems))
     for row, file in _rows(paths, "tasks", problems):
         with problems.of_a_line():
-            _task(row, file, tables, draft)
-    draft.remark("Each task of a job is a job of its own; if its instances are several, they are a gang.")
+            _task(row, file, tables, builder)
+    builder.remark("Each task of a job is a job of its own; if its instances are several, they are a gang.")
     if not tables.jobs:
-        draft.remark("Without pai_job_table, a task comes when it started, and tenants are not known.")
+        builder.remark("Without pai_job_table, a task comes when it started, and tenants are not known.")
     if not tables.models:
-        draft.remark("Without pai_group_tag_table it is not known which tasks ask for a model of GPU; none does.")
-    return draft.workload(from_first=True)
+        builder.remark("Without pai_group_tag_table it is not known which tasks ask for a model of GPU; none does.")
+    return builder.workload(from_first=True)
 
 
 def _rows(paths: Mapping[str, Path], part: str, problems: Problems) -> Iterator[tuple[Row, str]]:
@@ -112,17 +121,17 @@ def _bounded(found: Sized, file: str) -> None:
         raise FatalTraceError(f"{file}: expected at most {_MOST:,} entries")
 
 
-def _task(row: Row, file: str, tables: _Tables, draft: Draft) -> None:
+def _task(row: Row, file: str, tables: _Tables, builder: WorkloadBuilder) -> None:
     job, task = row.name("job_name"), row.name("task_name")
     start, end = row.number_or_none("start_time", LATEST), row.number_or_none("end_time", LATEST)
     known = tables.jobs.get(job, _JobLine("", None, ""))
     if not start or not end or row.text("inst_num") in NOTHING:
-        draft.count("Tasks without a start, an end or a number of instances, left out")
+        builder.count("Tasks without a start, an end or a number of instances, left out")
         return
     if end < start:
         raise row.error("end_time", f"a time not before start_time ({start:g})")
     if known.submitted is not None and known.submitted > start:
-        draft.count("Tasks that started before their job was submitted; they come when they started")
+        builder.count("Tasks that started before their job was submitted; they come when they started")
     pods = row.whole("inst_num", MOST_PODS)
     if pods == 0:
         raise row.error("inst_num", "1 or more")
@@ -130,26 +139,26 @@ def _task(row: Row, file: str, tables: _Tables, draft: Draft) -> None:
     made = Job(
         name=f"{job}/{task}",
         arrival=min(known.submitted, start) if known.submitted else start,
-        requests=_requests(row, draft),
+        requests=_requests(row, builder),
         seconds=tables.longest.get((job, task), end - start),
         pods=pods,
         gang=pods > 1,
-        tenant=draft.shared(known.user),
-        gpu_models=draft.shared((model,) if model else ()),
+        tenant=builder.shared(known.user),
+        gpu_models=builder.shared((model,) if model else ()),
     )
-    draft.job(made, Where(file, row.number, "task_name"))
+    builder.job(made, Where(file, row.number, "task_name"))
 
 
-def _requests(row: Row, draft: Draft) -> Mapping[str, int]:
+def _requests(row: Row, builder: WorkloadBuilder) -> Mapping[str, int]:
     """What one instance asks for; nothing of a resource that no plan says."""
     cores = (row.number_or_none("plan_cpu", MOST_CORES * _PERCENT) or 0) / _PERCENT
     memory = row.number_or_none("plan_mem", MOST_GIB) or 0
     percent = row.number_or_none("plan_gpu", MOST_GPUS * _PERCENT) or 0
     milli = round(percent * 10)
     if milli > 1000 and milli % 1000:
-        draft.count("Tasks that plan more than one GPU and a part of one; each instance gets the next whole number")
+        builder.count("Tasks that plan more than one GPU and a part of one; each instance gets the next whole number")
         milli = -(-milli // 1000) * 1000
-    return draft.requests(cores=cores, gib=memory, gpu_milli=milli)
+    return builder.requests(cores=cores, gib=memory, gpu_milli=milli)
 
 
 def _part(words: str, file: str) -> Part:

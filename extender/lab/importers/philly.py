@@ -11,11 +11,11 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from extender.lab.draft import MOST_GPUS, MOST_PODS, Draft, Where
 from extender.lab.importers.json_entries import Entry, entries
 from extender.lab.importers.registry import JSON_LIST, Format, Part
 from extender.lab.tables import Lines, Problems, TraceError, seconds
 from extender.lab.workload import GPU, Job, MachineNode, Workload
+from extender.lab.workload_builder import MOST_GPUS, MOST_PODS, Where, WorkloadBuilder
 
 #: GPUs of the larger machines of the clusters.
 _MACHINE = 8
@@ -24,7 +24,7 @@ _NEVER = (None, "", "None")
 
 
 def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
-    draft = Draft("philly", problems)
+    builder = WorkloadBuilder("philly", problems)
     if "nodes" in paths:
         with Lines(paths["nodes"]) as lines:
             for row in FORMAT.table(lines, "nodes", problems):
@@ -32,19 +32,19 @@ def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
                     gpus = row.whole("number of GPUs", MOST_GPUS)
                     model = row.text("single GPU mem")
                     node = MachineNode(row.name("machineId"), {GPU: gpus * 1000}, model)
-                    draft.node(node, Where(lines.file, row.number, "machineId"))
+                    builder.node(node, Where(lines.file, row.number, "machineId"))
     latest, running = 0.0, dict[str, float]()
     for entry in entries(paths["jobs"]):
         with problems.of_a_line():
-            latest = max(latest, _job(entry, draft, running))
-    draft.end_at(latest, running)
-    draft.remark("Jobs ask for the GPUs of their first attempt, on as few machines of 8 as possible.")
-    draft.remark("Cpu and memory are not known. Tenants are virtual clusters (vc); all jobs have the same priority.")
-    draft.remark("A job runs as long as all its attempts together.")
-    return draft.workload(from_first=True)
+            latest = max(latest, _job(entry, builder, running))
+    builder.end_at(latest, running)
+    builder.remark("Jobs ask for the GPUs of their first attempt, on as few machines of 8 as possible.")
+    builder.remark("Cpu and memory are not known. Tenants are virtual clusters (vc); all jobs have the same priority.")
+    builder.remark("A job runs as long as all its attempts together.")
+    return builder.workload(from_first=True)
 
 
-def _job(entry: Entry, draft: Draft, running: dict[str, float]) -> float:
+def _job(entry: Entry, builder: WorkloadBuilder, running: dict[str, float]) -> float:
     """Add a job; returns the latest time that it names. `running` gets the beginning of one that has not ended."""
     if entry.text("status") not in _STATES:
         raise entry.error("status", f"one of {', '.join(_STATES)}")
@@ -55,28 +55,28 @@ def _job(entry: Entry, draft: Draft, running: dict[str, float]) -> float:
     if not isinstance(attempts, list):
         raise entry.error("attempts", "a list")
     if not attempts:
-        draft.count("Jobs without an attempt, left out")
+        builder.count("Jobs without an attempt, left out")
         return arrival
     gpus = _gpus(entry, attempts[0])
     if gpus == 0:
-        draft.count("Jobs without a GPU in their first attempt, left out")
+        builder.count("Jobs without a GPU in their first attempt, left out")
         return arrival
-    ran, latest, begun = _attempts(entry, attempts, draft)
+    ran, latest, begun = _attempts(entry, attempts, builder)
     pods = ceil(gpus / _MACHINE)
     if gpus % pods:
-        draft.count("Jobs whose pods cannot share the GPUs evenly; each pod has the next whole number")
+        builder.count("Jobs whose pods cannot share the GPUs evenly; each pod has the next whole number")
     job = Job(
         name=entry.text("jobid"),
         arrival=arrival,
-        requests=draft.requests(gpu_milli=ceil(gpus / pods) * 1000),
+        requests=builder.requests(gpu_milli=ceil(gpus / pods) * 1000),
         seconds=ran,
         pods=pods,
         gang=pods > 1,
-        tenant=draft.shared(entry.text("vc")),
+        tenant=builder.shared(entry.text("vc")),
     )
-    draft.job(job, Where(entry.file, entry.line, "jobid"))
+    builder.job(job, Where(entry.file, entry.line, "jobid"))
     if begun is not None:
-        draft.count("Jobs that still ran at the end of the trace; they run until then")
+        builder.count("Jobs that still ran at the end of the trace; they run until then")
         running[job.name] = begun - ran
     return max(arrival, latest)
 
@@ -94,7 +94,7 @@ def _gpus(entry: Entry, attempt: Any) -> int:
     return gpus
 
 
-def _attempts(entry: Entry, attempts: list[Any], draft: Draft) -> tuple[float, float, float | None]:
+def _attempts(entry: Entry, attempts: list[Any], builder: WorkloadBuilder) -> tuple[float, float, float | None]:
     """Seconds of all attempts together, the latest time they name, and when the last one began, if it still ran."""
     ran, latest, begun = 0.0, 0.0, None
     for number, attempt in enumerate(attempts):
@@ -106,7 +106,7 @@ def _attempts(entry: Entry, attempts: list[Any], draft: Draft) -> tuple[float, f
         if start is not None and end is not None and end >= start:
             ran += end - start
         elif begun is None or number < len(attempts) - 1:
-            draft.count("Attempts without a start or an end, or with the end before the start; they count for nothing")
+            builder.count("Attempts without a start or an end, or with the end before the start: not counted")
         latest = max(latest, start or 0.0, end or 0.0)
     return ran, latest, begun
 

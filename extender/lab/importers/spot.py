@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from extender.lab.draft import LATEST, MOST_CORES, MOST_GPUS, MOST_PODS, Draft, Where
 from extender.lab.importers.registry import Format, Part
 from extender.lab.tables import Lines, Problems, Row
 from extender.lab.workload import CPU, GPU, Job, MachineNode, Workload
+from extender.lab.workload_builder import LATEST, MOST_CORES, MOST_GPUS, MOST_PODS, Where, WorkloadBuilder
 
 _PRIORITIES = {"hp": 1, "spot": 0}
 
 
 def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
-    draft = Draft("spot", problems)
+    builder = WorkloadBuilder("spot", problems)
     if "nodes" in paths:
         with Lines(paths["nodes"]) as lines:
             for row in FORMAT.table(lines, "nodes", problems):
                 with problems.of_a_line():
-                    draft.node(_node(row), Where(lines.file, row.number, "node_name"))
+                    builder.node(_node(row), Where(lines.file, row.number, "node_name"))
     with Lines(paths["jobs"]) as lines:
         for row in FORMAT.table(lines, "jobs", problems):
             with problems.of_a_line():
-                draft.job(_job(row, draft), Where(lines.file, row.number, "job_name"))
-    draft.remark("HP jobs have priority 1, spot jobs 0. Memory is not known.")
-    draft.remark("A job of several workers is a gang: all of them start together.")
-    return draft.workload()
+                builder.job(_job(row, builder), Where(lines.file, row.number, "job_name"))
+    builder.remark("HP jobs have priority 1, spot jobs 0. Memory is not known.")
+    builder.remark("A job of several workers is a gang: all of them start together.")
+    return builder.workload()
 
 
 def _node(row: Row) -> MachineNode:
@@ -38,7 +38,7 @@ def _node(row: Row) -> MachineNode:
     return MachineNode(row.name("node_name"), {CPU: round(cores * 1000), GPU: gpus * 1000}, row.text("gpu_model"))
 
 
-def _job(row: Row, draft: Draft) -> Job:
+def _job(row: Row, builder: WorkloadBuilder) -> Job:
     priority = _PRIORITIES.get(row.text("job_type").lower())
     if priority is None:
         raise row.error("job_type", "HP or Spot")
@@ -49,13 +49,13 @@ def _job(row: Row, draft: Draft) -> Job:
     return Job(
         name=row.name("job_name"),
         arrival=row.number_of("submit_time", LATEST),
-        requests=draft.requests(cores=row.number_of("cpu_request", MOST_CORES), gpu_milli=_gpu_milli(row)),
+        requests=builder.requests(cores=row.number_of("cpu_request", MOST_CORES), gpu_milli=_gpu_milli(row)),
         seconds=row.number_of("duration", LATEST),
         pods=workers,
         gang=workers > 1,
         priority=priority,
-        tenant=draft.shared(row.text("organization")),
-        gpu_models=draft.shared((model,) if model else ()),
+        tenant=builder.shared(row.text("organization")),
+        gpu_models=builder.shared((model,) if model else ()),
     )
 
 

@@ -9,12 +9,12 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from extender.embedded.kubescheduler.model import SchedPod
 from extender.lab.results import Ended, JobResult, Stay
-from extender.lab.run.accounts import Accounts
-from extender.lab.run.agenda import Agenda, Ends, GivesUp, MadeAgain
 from extender.lab.run.clock import LabClock
 from extender.lab.run.cluster import LabCluster
+from extender.lab.run.event_queue import EventQueue, JobGivesUp, PodsRecreated, RunEnds
 from extender.lab.run.live import LiveJob, LivePod
 from extender.lab.run.scheduling import LabScheduling
+from extender.lab.run.usage import ClusterUsage
 from extender.lab.translate import Translator, need_of
 from extender.lab.workload import Job
 from extender.plan.run.store import Gone
@@ -29,15 +29,15 @@ class Jobs:
     def __init__(
         self,
         cluster: LabCluster,
-        accounts: Accounts,
-        agenda: Agenda,
+        usage: ClusterUsage,
+        events: EventQueue,
         clock: LabClock,
         translator: Translator,
         *,
         saves_every: float,
         keeps_stays: bool,
     ) -> None:
-        self._cluster, self._accounts, self._agenda, self._clock = cluster, accounts, agenda, clock
+        self._cluster, self._usage, self._events, self._clock = cluster, usage, events, clock
         self._translator = translator
         self._saves_every, self._keeps_stays = saves_every, keeps_stays
         self._kinds: dict[Hashable, int] = {}
@@ -60,7 +60,7 @@ class Jobs:
     def has_devices(self, pod: SchedPod, node: str) -> bool:
         """Whether enough GPUs are free on the node for the pod."""
         owner = self._owners.get(pod.uid)
-        return owner is None or self._accounts.has_devices(node, owner.job.taken)
+        return owner is None or self._usage.has_devices(node, owner.job.taken)
 
     # -- arrivals -------------------------------------------------------------------------------------------------
 
@@ -76,11 +76,11 @@ class Jobs:
             kind=None if kind is None else self._kinds.setdefault(kind, len(self._kinds)),
         )
         self.live[number] = live
-        self._accounts.series.count("arrivals")
-        self._accounts.waiting_jobs += 1
-        self._accounts.waiting_pods += job.pods
+        self._usage.series.count("arrivals")
+        self._usage.waiting_jobs += 1
+        self._usage.waiting_pods += job.pods
         if job.patience is not None:
-            self._agenda.enter(job.arrival + job.patience, GivesUp(live))
+            self._events.push(job.arrival + job.patience, JobGivesUp(live))
         for pod in live.pods:
             self._bring(pod)
 
@@ -122,19 +122,19 @@ class Jobs:
     def _placed(self, pod: LivePod, scheduling: LabScheduling) -> None:
         job, now = pod.job, self._clock.moment
         record = self._cluster.record(pod.uid)
-        self._accounts.place(record, job.taken)
+        self._usage.place(record, job.taken)
         if pod.placed_at is None:
             job.ever_placed += 1
         pod.node, pod.placed_at = record.node_name, now
         job.placed += 1
-        self._accounts.waiting_pods -= 1
+        self._usage.waiting_pods -= 1
         if job.first_start is None:
             job.first_start = now
         if job.is_gang and job.placed == 1:
             scheduling.core.queue.reconsider([each.uid for each in job.pods])
         if not job.waiting:
-            self._accounts.waiting_jobs -= 1
-            self._accounts.running_jobs += 1
+            self._usage.waiting_jobs -= 1
+            self._usage.running_jobs += 1
         if job.start is None and (not job.waiting if job.is_gang else job.ever_placed == len(job.pods)):
             job.start = now
         if not job.is_gang:
@@ -151,15 +151,15 @@ class Jobs:
         if job.job.seconds is not None:
             saved = job.pods[0].saved if pod is None else pod.saved
             epoch = job.epoch if pod is None else pod.made
-            self._agenda.enter(now + max(0.0, job.job.seconds - saved), Ends(job, pod, epoch))
+            self._events.push(now + max(0.0, job.job.seconds - saved), RunEnds(job, pod, epoch))
 
     def _count_running(self, job: LiveJob, number: int) -> None:
-        self._accounts.gpus_running += number * job.need.all_milli
-        self._accounts.cpus_running += number * job.need.cpu
+        self._usage.gpus_running += number * job.need.all_milli
+        self._usage.cpus_running += number * job.need.cpu
 
     # -- ends -----------------------------------------------------------------------------------------------------
 
-    def end(self, what: Ends) -> None:
+    def end(self, what: RunEnds) -> None:
         """A run is over."""
         job = what.job
         for pod in job.pods if what.pod is None else (what.pod,):
@@ -168,8 +168,8 @@ class Jobs:
             job.ended += 1
             self._cluster.delete(pod.uid, Gone.DELETED)
         if job.ended == len(job.pods):
-            self._accounts.running_jobs -= 1
-            self._accounts.series.count("ends")
+            self._usage.running_jobs -= 1
+            self._usage.series.count("ends")
             self.done[job.number] = job.result(self._clock.moment)
             del self.live[job.number]
 
@@ -181,7 +181,7 @@ class Jobs:
             return
         if pod.since is not None:
             self._count_running(job, -1)
-        self._accounts.leave(pod.uid)
+        self._usage.leave(pod.uid)
         if self._keeps_stays:
             self.stays.append(self._stay(pod, why))
         job.placed -= 1
@@ -203,8 +203,8 @@ class Jobs:
         for pod in job.pods:
             self._leave(pod, Ended.DONE)
             self._cluster.delete(pod.uid, Gone.DELETED)
-        self._accounts.waiting_jobs -= 1
-        self._accounts.waiting_pods -= len(job.pods)
+        self._usage.waiting_jobs -= 1
+        self._usage.waiting_pods -= len(job.pods)
         self.done[job.number] = job.result(None, text=f"deleted after it had waited for {job.job.patience:.0f} s")
         del self.live[job.number]
 
@@ -226,14 +226,14 @@ class Jobs:
         job.failures += failed
         job.evictions += not failed
         self.most_evictions = max(self.most_evictions, job.evictions)
-        self._accounts.series.count("failures" if failed else "evictions")
+        self._usage.series.count("failures" if failed else "evictions")
         was_waiting = job.waiting > 0
         again = job.pods if job.is_gang else pods
         for pod in again:
             waits = not pod.node
             self._count_loss(pod)
             self._leave(pod, why if pod in pods else Ended.RESTARTED)
-            self._accounts.waiting_pods += not waits
+            self._usage.waiting_pods += not waits
             self._cluster.delete(pod.uid, Gone.DELETED)
             pod.made += 1
         job.epoch += 1
@@ -241,22 +241,22 @@ class Jobs:
             self._end_without(again, job, was_waiting=was_waiting)
             return
         if not was_waiting:
-            self._accounts.waiting_jobs += 1
-            self._accounts.running_jobs -= 1
-        self._agenda.enter(self._clock.moment + MADE_AGAIN_AFTER, MadeAgain(tuple(again)))
+            self._usage.waiting_jobs += 1
+            self._usage.running_jobs -= 1
+        self._events.push(self._clock.moment + MADE_AGAIN_AFTER, PodsRecreated(tuple(again)))
 
     def _end_without(self, lost: Sequence[LivePod], job: LiveJob, *, was_waiting: bool) -> None:
         """Nobody makes these pods again: the job ends with its last one, and is not done."""
-        self._accounts.waiting_pods -= len(lost)
+        self._usage.waiting_pods -= len(lost)
         for pod in lost:
             pod.done = True
             job.ended += 1
         if job.ended < len(job.pods):
             return
         if was_waiting:
-            self._accounts.waiting_jobs -= 1
+            self._usage.waiting_jobs -= 1
         else:
-            self._accounts.running_jobs -= 1
+            self._usage.running_jobs -= 1
         self.done[job.number] = job.result(None, text="evicted, or lost its node, and nobody made it again")
         del self.live[job.number]
 

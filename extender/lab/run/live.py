@@ -14,7 +14,7 @@ from collections.abc import Hashable
 
 from algorithm.fgd.needs import Need
 from extender.embedded.kubescheduler.model import SchedPod
-from extender.lab.results import Fate, JobResult
+from extender.lab.results import JobResult, JobState
 from extender.lab.workload import CPU, Job
 
 
@@ -109,7 +109,7 @@ class LiveJob:
             cpu_milli=job.requests.get(CPU, 0) * job.pods,
             arrival=job.arrival,
             seconds=job.seconds,
-            fate=Fate.DONE if end is not None else self._fate(),
+            state=JobState.DONE if end is not None else self._state(),
             first_start=self.first_start,
             start=self.start,
             end=end,
@@ -121,7 +121,7 @@ class LiveJob:
             text=text,
         )
 
-    def _fate(self) -> Fate:
+    def _state(self) -> JobState:
         if not self.placed:
-            return Fate.WAITING
-        return Fate.PARTLY if self.waiting else Fate.RUNNING
+            return JobState.WAITING
+        return JobState.PARTLY if self.waiting else JobState.RUNNING

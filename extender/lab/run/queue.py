@@ -21,7 +21,7 @@ from extender.embedded.kubescheduler.events import ClusterEvent
 from extender.embedded.kubescheduler.hints import Hint, always
 from extender.embedded.kubescheduler.model import SchedPod
 from extender.embedded.kubescheduler.queue import Place, QueuedPod, SchedulingQueue
-from extender.lab.run.waking import Waking
+from extender.lab.run.queueing_hints import QueueingHints
 
 
 class KindQueue(SchedulingQueue):
@@ -33,7 +33,7 @@ class KindQueue(SchedulingQueue):
     def __init__(
         self,
         kind_of: Callable[[SchedPod], Hashable | None],
-        waking: Waking | None = None,
+        hints: QueueingHints | None = None,
         *,
         now: float,
         initial_backoff: float,
@@ -41,7 +41,7 @@ class KindQueue(SchedulingQueue):
         retries_in_time: bool,
     ) -> None:
         super().__init__(now=now, initial_backoff=initial_backoff, max_backoff=max_backoff)
-        self._kind_of, self._waking = kind_of, waking
+        self._kind_of, self._hints = kind_of, hints
         #: The pod that is tried for its kind, by kind; and the kinds of these and of parked pods, by UID.
         self._representatives: dict[Hashable, str] = {}
         self._kinds: dict[str, Hashable] = {}
@@ -69,7 +69,7 @@ class KindQueue(SchedulingQueue):
 
     def pop(self) -> QueuedPod | None:
         while (chosen := super().pop()) is not None:
-            if self._waking is not None and self._waking.is_in_vain(chosen.pod):
+            if self._hints is not None and self._hints.is_in_vain(chosen.pod):
                 chosen.attempts -= 1
                 self._move(chosen, Place.UNSCHEDULABLE)
                 continue
@@ -121,8 +121,8 @@ class KindQueue(SchedulingQueue):
     def delete(self, uid: str) -> None:
         super().delete(uid)
         self._insisting.discard(uid)
-        if self._waking is not None:
-            self._waking.itself(uid)
+        if self._hints is not None:
+            self._hints.itself(uid)
         self._step_down(uid)
 
     def _step_down(self, uid: str) -> None:
@@ -147,8 +147,8 @@ class KindQueue(SchedulingQueue):
         self, event: ClusterEvent, now: float, *, hint: Hint = always, up_to: float = math.inf, by_room: bool = False
     ) -> None:
         """`by_room`: the hint is one of `waking`."""
-        if self._waking is not None and not by_room:
-            self._waking.anything()
+        if self._hints is not None and not by_room:
+            self._hints.anything()
         super().happened(event, now, hint=hint, up_to=up_to)
 
     # -- parked pods that change ----------------------------------------------------------------------------------
@@ -162,16 +162,16 @@ class KindQueue(SchedulingQueue):
                 self._move(queued, Place.ACTIVE)
 
     def update(self, pod: SchedPod, events: Iterable[ClusterEvent], now: float) -> None:
-        if self._waking is not None:
-            self._waking.itself(pod.uid)
+        if self._hints is not None:
+            self._hints.itself(pod.uid)
         super().update(pod, events, now)
         queued = self.get(pod.uid)
         if queued is not None and queued.place is Place.PARKED and any(True for _ in events):
             self._insist(pod.uid)
 
     def activate(self, uid: str) -> None:
-        if self._waking is not None:
-            self._waking.itself(uid)
+        if self._hints is not None:
+            self._hints.itself(uid)
         queued = self.get(uid)
         if queued is not None and queued.place is Place.PARKED:
             self._insist(uid)

@@ -17,7 +17,7 @@ from extender.embedded.kubescheduler.model import SchedPod
 from extender.lab.run.clock import LabClock
 from extender.lab.run.cluster import LabCluster
 from extender.lab.run.queue import KindQueue
-from extender.lab.run.waking import HasDevices, Waking
+from extender.lab.run.queueing_hints import HasDevices, QueueingHints
 from extender.lab.translate import Traits
 from extender.plan.records import PlanPod
 from extender.plan.run.configuration import Configuration
@@ -41,10 +41,10 @@ class LabCore(Core):
     ) -> None:
         super().__init__(config, extenders, now=now)
         self._traits = traits
-        self._waking = Waking(self.cluster, traits, has_devices, config.ignored_resources)
+        self._hints = QueueingHints(self.cluster, traits, has_devices, config.ignored_resources)
         self.queue: KindQueue = KindQueue(
             kind_of,
-            self._waking,
+            self._hints,
             now=now,
             initial_backoff=config.pod_initial_backoff_seconds,
             max_backoff=config.pod_max_backoff_seconds,
@@ -66,7 +66,7 @@ class LabCore(Core):
         if place is not None:
             self.cluster.remove_pod(pod.uid)
             self.queue.happened(
-                ClusterEvent.ASSIGNED_POD_DELETE, now, hint=self._waking.room_on(place, pod), by_room=True
+                ClusterEvent.ASSIGNED_POD_DELETE, now, hint=self._hints.room_on(place, pod), by_room=True
             )
         elif nominated:
             self._nomination_ended(pod, now)

@@ -24,13 +24,22 @@ from extender.lab.checking import check
 from extender.lab.expecting import FGD, REMARK, with_expected
 from extender.lab.measures import measures
 from extender.lab.results import JobResult, Run, Stay
-from extender.lab.run.accounts import Accounts
-from extender.lab.run.agenda import Agenda, Changes, Ends, Fails, GivesUp, Happening, MadeAgain, Returns
 from extender.lab.run.clock import LabClock
 from extender.lab.run.cluster import LabCluster
+from extender.lab.run.event_queue import (
+    EventQueue,
+    JobGivesUp,
+    NodeChanges,
+    NodeFails,
+    NodeReturns,
+    PodsRecreated,
+    RunEnds,
+    SimulationEvent,
+)
 from extender.lab.run.jobs import Jobs
 from extender.lab.run.live import LiveJob
 from extender.lab.run.scheduling import LabScheduling
+from extender.lab.run.usage import ClusterUsage
 from extender.lab.translate import Traits, Translator, node_of
 from extender.lab.workload import Workload
 from extender.plan.run.configuration import configure
@@ -84,13 +93,13 @@ class Simulation:
         self._remarks = () if settings == options.settings else (REMARK,)
         configuration = configure(settings, options.scheduler, algorithm=options.algorithm, seed=options.seed)
         self._translator = Translator(options.algorithm)
-        self._clock, self._agenda = LabClock(), Agenda()
+        self._clock, self._events = LabClock(), EventQueue()
         self._cluster = LabCluster(configuration.reads.decisions, self._clock)
-        self._accounts = Accounts(workload.jobs)
+        self._usage = ClusterUsage(workload.jobs)
         self.jobs = Jobs(
             self._cluster,
-            self._accounts,
-            self._agenda,
+            self._usage,
+            self._events,
             self._clock,
             self._translator,
             saves_every=options.saves_every,
@@ -127,13 +136,13 @@ class Simulation:
     def _begin(self) -> None:
         for node in self._nodes.values():
             self._cluster.bring_node(node)
-            self._accounts.add_node(node.node)
+            self._usage.add_node(node.node)
         for failure in self.workload.failures:
-            self._agenda.enter(failure.at, Fails(failure.node))
+            self._events.push(failure.at, NodeFails(failure.node))
             if failure.until is not None:
-                self._agenda.enter(failure.until, Returns(failure.node))
+                self._events.push(failure.until, NodeReturns(failure.node))
         for change in self.workload.changes:
-            self._agenda.enter(change.at, Changes(change.record))
+            self._events.push(change.at, NodeChanges(change.record))
         for job in self.workload.jobs:
             if not job.begins_placed:
                 break
@@ -157,11 +166,11 @@ class Simulation:
         if at is None or (horizon is not None and at > horizon):
             goes_on = horizon is not None and (at is not None or self.options.whole)
             end = horizon if goes_on and horizon is not None else self.moment
-            self._accounts.pass_to(end)
+            self._usage.pass_to(end)
             self._clock.jump(end)
             self._is_over = True
             return False
-        self._accounts.pass_to(at)
+        self._usage.pass_to(at)
         self._clock.jump(at)
         self._happen(at)
         self._settle()
@@ -170,7 +179,7 @@ class Simulation:
 
     def _next(self) -> float | None:
         """When something happens next; None: nothing will."""
-        times = [time for time in (self._next_arrival(), self._agenda.next, self._timer()) if time is not None]
+        times = [time for time in (self._next_arrival(), self._events.next_time, self._timer()) if time is not None]
         return max(self.moment, min(times)) if times else None
 
     def _next_arrival(self) -> float | None:
@@ -183,7 +192,7 @@ class Simulation:
         return due if due is not None and self._clock.time < due <= self._until else None
 
     def _happen(self, at: float) -> None:
-        while (what := self._agenda.take(at)) is not None:
+        while (what := self._events.pop(at)) is not None:
             self._happened += 1
             self._carry_out(what)
         jobs = self.workload.jobs
@@ -192,22 +201,22 @@ class Simulation:
             self.arrived += 1
             self._happened += 1
 
-    def _carry_out(self, what: Happening) -> None:
+    def _carry_out(self, what: SimulationEvent) -> None:
         match what:
-            case Ends():
+            case RunEnds():
                 self.jobs.end(what)
-            case MadeAgain():
+            case PodsRecreated():
                 self.jobs.make_again(what.pods)
-            case GivesUp():
+            case JobGivesUp():
                 self.jobs.give_up(what.job)
-            case Changes():
+            case NodeChanges():
                 self._change(what.node)
-            case Fails():
-                self.jobs.node_failed(self._accounts.remove_node(what.node))
+            case NodeFails():
+                self.jobs.node_failed(self._usage.remove_node(what.node))
                 self._cluster.remove_node(what.node)
-            case Returns():
+            case NodeReturns():
                 self._cluster.bring_node(self._nodes[what.node])
-                self._accounts.add_node(self._nodes[what.node].node)
+                self._usage.add_node(self._nodes[what.node].node)
 
     def _change(self, record: Node) -> None:
         self._nodes[record.name] = SchedNode(node=record, raw=b"")
@@ -249,7 +258,7 @@ class Simulation:
         """Within this, the simulation is nothing but the state between two moments: without the workload, and without
         what is over, which is given. Call it between two moments, and change nothing within."""
         self.scheduling.core.forget()
-        self._accounts.forget()
+        self._usage.forget()
         workload, ended = self.workload, Ended(self.jobs.done, self.jobs.stays)
         self.workload, self.jobs.done, self.jobs.stays = Workload(workload.name, ()), {}, []
         try:
@@ -278,8 +287,8 @@ class Simulation:
             algorithm=self.options.algorithm,
             seed=self.options.seed,
             jobs=jobs,
-            series=self._accounts.series.series(),
-            measures=measures(jobs, self._accounts.series),
+            series=self._usage.series.series(),
+            measures=measures(jobs, self._usage.series),
             remarks=(*self._remarks, *self._translator.remarks),
             stopped=self._stopped,
             attempts=self.scheduling.attempts,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from extender.lab.showing.page import page_of
+from extender.lab.report.page import page_of
 from tests.integration.web.test_page_for_everybody import violations, width
 from tests.support.http.browser import ABSENT, CHROMIUM, Browser
-from tests.unit.lab.showing.test_page import EVIL, a_run, results
+from tests.unit.lab.report.test_page import EVIL, a_run, results
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason=ABSENT)
 __all__ = ["width"]

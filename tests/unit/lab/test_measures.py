@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.lab.measures import MOST_TENANTS, OTHERS, jain, measures, size_class, slowdown, spread
-from extender.lab.results import Fate, JobResult, Spread
+from extender.lab.results import JobResult, JobState, Spread
 from extender.lab.series import SeriesMaker
 
 
@@ -16,7 +16,7 @@ def done(name: str, *, arrival: float, start: float, end: float, tenant: str = "
         gpu_milli=gpu_milli,
         arrival=arrival,
         seconds=end - start,
-        fate=Fate.DONE,
+        state=JobState.DONE,
         first_start=start,
         start=start,
         end=end,

@@ -96,7 +96,7 @@ def test_a_horizon_cuts_the_run(trace: Path) -> None:
     done = simulate("--trace", trace, "--algorithm", "packing", "--horizon", "1m", "--json", "-")
     run = json.loads(done.stdout)["runs"][0]
     assert run["measures"]["until"] == 60.0
-    assert {job["fate"] for job in run["jobs"]} >= {"done", "running"}
+    assert {job["state"] for job in run["jobs"]} >= {"done", "running"}
     assert all(job["arrival"] <= 60.0 for job in run["jobs"])
 
 

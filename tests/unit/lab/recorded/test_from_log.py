@@ -13,7 +13,7 @@ from algorithm.registry import create
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.lab.as_recorded import as_recorded
 from extender.lab.from_log import FromLog, Recorded
-from extender.lab.results import Ended, Fate, JobResult
+from extender.lab.results import Ended, JobResult, JobState
 from extender.lab.workload import Job, NodeFailure
 from extender.scheduling.commands import EvictFinished
 from extender.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
@@ -79,7 +79,7 @@ def test_a_pod_that_ran_to_its_end() -> None:
 
     assert (job.name, job.arrival, job.seconds, job.pods, job.gang) == ("default/a", 10.0, 75.0, 1, False)
     assert (job.requests["gpu"], job.tenant, job.templates[0].requests) == (2000, "default", pod.requests)
-    assert (result.fate, result.start, result.end, result.delay) == (Fate.DONE, 25.0, 100.0, 15.0)
+    assert (result.state, result.start, result.end, result.delay) == (JobState.DONE, 25.0, 100.0, 15.0)
 
 
 def test_a_pod_that_still_runs_and_one_that_waits_have_no_run_time() -> None:
@@ -89,7 +89,7 @@ def test_a_pod_that_still_runs_and_one_that_waits_have_no_run_time() -> None:
     recorded = log.done(100.0)
 
     assert [(job.name, job.seconds) for job in recorded.workload.jobs] == [("default/a", None), ("default/b", None)]
-    assert [job.fate for job in recorded.jobs] == [Fate.RUNNING, Fate.WAITING]
+    assert [job.state for job in recorded.jobs] == [JobState.RUNNING, JobState.WAITING]
     assert "a job ran when the recording ended; it runs to the end (1 time)" in recorded.workload.remarks
     assert (
         "a job never had places for all of its pods; if it gets them, it runs to the end (1 time)"
@@ -187,7 +187,7 @@ def test_a_pod_that_was_named_as_a_victim_long_ago_was_not_evicted() -> None:
     log.tell(20.0, EvictFinished(1, DONE, pod.uid))
     log.goes(pod, 5000.0)
     _, result = only(log.done(6000.0))
-    assert (result.fate, result.evictions) == (Fate.DONE, 0)
+    assert (result.state, result.evictions) == (JobState.DONE, 0)
 
 
 @pytest.mark.parametrize("first", ["node", "pod"])
@@ -229,7 +229,7 @@ def test_a_gang_begins_again_as_a_whole() -> None:
         log.runs(pod, 55.0, 80.0)
     job, result = only(log.done(200.0))
 
-    assert (job.pods, result.evictions, result.fate) == (2, 1, Fate.RUNNING)
+    assert (job.pods, result.evictions, result.state) == (2, 1, JobState.RUNNING)
     assert [stay.ended for stay in log.made.finish().stays] == [Ended.EVICTED, Ended.CUT, Ended.RESTARTED, Ended.CUT]
 
 
@@ -257,7 +257,7 @@ def test_a_gang_of_which_half_has_places_is_partly_placed() -> None:
     log.runs(gang("a"), 0.0, 10.0)
     log.tell(0.0, PodSeen(gang("b")))
     recorded = log.done(100.0)
-    assert recorded.jobs[0].fate is Fate.PARTLY
+    assert recorded.jobs[0].state is JobState.PARTLY
     measured = as_recorded(recorded, name="r", algorithm="packing").measures
     assert (measured.gpu_utilisation, measured.gpu_allocation) == (0.0, pytest.approx(0.9 * 2 / 8))
 

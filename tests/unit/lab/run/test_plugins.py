@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from extender.lab.results import Fate
+from extender.lab.results import JobState
 from extender.lab.run.simulation import MOST_ERRORS, RunOptions, simulate
 from tests.support.installed import install
 from tests.support.lab.workloads import random_workload
@@ -24,7 +24,7 @@ def test_an_unknown_algorithm_is_simulated_as_if_every_pod_were_tried(seed: int)
     workload = random_workload(seed, gangs=False, failures=2)
     quick = simulate(workload, RunOptions(algorithm="emptiest"))
     slow = simulate(workload, RunOptions(algorithm="emptiest", exhaustive=True))
-    assert all(job.fate is Fate.DONE for job in quick.jobs)
+    assert all(job.state is JobState.DONE for job in quick.jobs)
     assert [replace(job, code="", text="") for job in quick.jobs] == [
         replace(job, code="", text="") for job in slow.jobs
     ]

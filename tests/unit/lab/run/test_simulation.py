@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from algorithm.model import Node, Pod
-from extender.lab.results import Ended, Fate, JobResult, Run
+from extender.lab.results import Ended, JobResult, JobState, Run
 from extender.lab.run.simulation import RunOptions, simulate
 from extender.lab.workload import CPU, GPU, Job, MachineNode, NodeChange, NodeFailure, Workload
 
@@ -30,7 +30,7 @@ def by_name(run: Run) -> dict[str, JobResult]:
 
 def test_a_job_runs_from_its_arrival_if_there_is_room() -> None:
     found = by_name(run(job("a", 5.0)))["a"]
-    assert (found.fate, found.first_start, found.start, found.end) == (Fate.DONE, 5.0, 5.0, 105.0)
+    assert (found.state, found.first_start, found.start, found.end) == (JobState.DONE, 5.0, 5.0, 105.0)
 
 
 def test_jobs_without_room_wait_in_order_of_arrival() -> None:
@@ -71,7 +71,7 @@ def test_a_node_that_fails_takes_a_whole_gang_with_it() -> None:
 
 def test_a_job_that_fits_nowhere_waits_and_says_why() -> None:
     found = by_name(run(job("large", gpus=9), job("a", 1.0)))
-    assert (found["large"].fate, found["a"].fate) == (Fate.WAITING, Fate.DONE)
+    assert (found["large"].state, found["a"].state) == (JobState.WAITING, JobState.DONE)
     assert "Insufficient nvidia.com/gpu" in found["large"].text
 
 
@@ -88,7 +88,7 @@ def test_a_job_that_loses_its_patience_is_deleted_and_the_next_one_gets_its_turn
     done = run(job("a"), hurried, job("b", 2.0))
     found = by_name(done)
 
-    assert (found["hurried"].fate, found["hurried"].start) == (Fate.WAITING, None)
+    assert (found["hurried"].state, found["hurried"].start) == (JobState.WAITING, None)
     assert found["hurried"].text == "deleted after it had waited for 20 s"
     assert found["b"].start == 100.0
     assert done.series.points[-1].waiting_pods == 0
@@ -122,7 +122,7 @@ def test_without_any_node_everything_waits_until_one_is_back() -> None:
     done = run(job("a"), job("b", 10.0), failures=(NodeFailure("n0", 5.0, 1000.0), NodeFailure("n0", 1150.0)))
     found = by_name(done)
     assert (found["a"].failures, found["a"].end) == (1, 1100.0)
-    assert (found["b"].start, found["b"].failures, found["b"].fate) == (1100.0, 1, Fate.WAITING)
+    assert (found["b"].start, found["b"].failures, found["b"].state) == (1100.0, 1, JobState.WAITING)
 
 
 def test_without_a_controller_an_evicted_gang_is_over() -> None:

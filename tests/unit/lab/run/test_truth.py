@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.lab.comparing import compare
-from extender.lab.results import Fate, JobResult, Run, encode
+from extender.lab.results import JobResult, JobState, Run, encode
 from extender.lab.run.simulation import RunOptions, Simulation, simulate
 from extender.lab.workload import GPU
 from tests.support.lab.hived import hived_settings
@@ -49,7 +49,7 @@ def test_hived_keeps_its_promises_and_trying_every_waiting_pod_gives_the_same(se
     options = RunOptions(algorithm="hived", settings=hived_settings(["n0", "n1", "n2", "n3"], {"a": 2, "b": 2}))
     quick = simulate(workload, options)
     assert without_texts(quick) == without_texts(simulate(workload, replace(options, exhaustive=True)))
-    assert all(job.fate is Fate.DONE for job in quick.jobs)
+    assert all(job.state is JobState.DONE for job in quick.jobs)
     assert quick.measures.evictions > 0
     assert not any(job.evictions for job in quick.jobs if job.priority == 0)
 
@@ -61,7 +61,7 @@ def test_gpu_time_is_done_lost_or_held(algorithm: str, seed: int) -> None:
     run = simulate(workload, RunOptions(algorithm=algorithm, stays=True))
     measures = run.measures
     jobs = {job.name: job for job in workload.jobs}
-    assert all(job.fate is Fate.DONE for job in run.jobs)
+    assert all(job.state is JobState.DONE for job in run.jobs)
     done = fsum(job.gpu_milli * (job.seconds or 0.0) for job in workload.jobs)
     assert measures.done_gpu_milli_seconds == pytest.approx(done)
     assert measures.lost_gpu_milli_seconds == pytest.approx(fsum(job.lost_gpu_milli_seconds for job in run.jobs))

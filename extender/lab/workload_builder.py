@@ -31,7 +31,7 @@ class Where(NamedTuple):
     column: str
 
 
-class Draft:
+class WorkloadBuilder:
     """What has been read so far."""
 
     def __init__(self, name: str, problems: Problems) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from extender.lab.report.units import count
 from extender.lab.results import JobResult, Run
-from extender.lab.showing.units import count
 
 #: Reasons that are named, and characters of the text of one.
 MOST_REASONS, MOST_CHARACTERS = 3, 300

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from extender.lab.report.plot import text
+from extender.lab.report.units import count, duration, gpu_hours, share
 from extender.lab.results import Measures, Run
-from extender.lab.showing.plot import text
-from extender.lab.showing.units import count, duration, gpu_hours, share
 
 _Value = Callable[[Measures], float | None]
 

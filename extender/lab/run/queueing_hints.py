@@ -20,7 +20,7 @@ from extender.lab.translate import Traits
 HasDevices = Callable[[SchedPod, str], bool]
 
 
-class Waking:
+class QueueingHints:
     """Remembers for each pod that was woken by room alone, on which nodes that was."""
 
     def __init__(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import log10
 
-from extender.lab.results import Group, Point, Run
-from extender.lab.showing.plot import Bar, Line, Tick, bars, plot
-from extender.lab.showing.units import (
+from extender.lab.report.plot import Bar, Line, Tick, bars, plot
+from extender.lab.report.units import (
     DECADES,
     LONG_DECADES,
     count,
@@ -18,6 +17,7 @@ from extender.lab.showing.units import (
     ticks,
     time_unit,
 )
+from extender.lab.results import Group, Point, Run
 
 #: Points of a line, and groups of bars: bounds of the page's size.
 MOST_POINTS, MOST_GROUPS = 240, 8

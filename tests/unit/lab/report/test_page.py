@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from extender.lab.measures import group
-from extender.lab.results import Fate, JobResult, Measures, Point, Results, Run, Series
-from extender.lab.showing.comparing import SECTIONS, best_of, sentences
-from extender.lab.showing.page import MOST_REMARKS, MOST_RUNS, page_of
-from extender.lab.showing.units import count, duration, gpu_hours, share, thinned, ticks, time_unit
+from extender.lab.report.comparing import SECTIONS, best_of, sentences
+from extender.lab.report.page import MOST_REMARKS, MOST_RUNS, page_of
+from extender.lab.report.units import count, duration, gpu_hours, share, thinned, ticks, time_unit
+from extender.lab.results import JobResult, JobState, Measures, Point, Results, Run, Series
 
 EVIL = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 
@@ -24,7 +24,7 @@ def job(number: int, delay: float | None, **fields: object) -> JobResult:
         gpu_milli=1000 * (1 + number % 4),
         arrival=float(number),
         seconds=100.0,
-        fate=Fate.WAITING if delay is None else Fate.DONE,
+        state=JobState.WAITING if delay is None else JobState.DONE,
         start=None if delay is None else number + delay,
         end=None if delay is None else number + delay + 100,
     )

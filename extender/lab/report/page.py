@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import resources
 
+from extender.lab.report import figures
+from extender.lab.report.comparing import sentences, table
+from extender.lab.report.plot import dash, look, text
+from extender.lab.report.units import count, duration
+from extender.lab.report.waiting import why_never_started
 from extender.lab.results import Results, Run
-from extender.lab.showing import figures
-from extender.lab.showing.comparing import sentences, table
-from extender.lab.showing.plot import dash, look, text
-from extender.lab.showing.units import count, duration
-from extender.lab.showing.waiting import why_never_started
 
 #: Runs, remarks and characters of a remark that are shown.
 MOST_RUNS, MOST_REMARKS, LONGEST_REMARK = 16, 60, 1000
@@ -104,7 +104,7 @@ def page_of(results: Results, *, command: str = "") -> str:
 
 
 def _style() -> str:
-    return resources.files("extender.lab.showing").joinpath("style.css").read_text(encoding="utf-8")
+    return resources.files("extender.lab.report").joinpath("style.css").read_text(encoding="utf-8")
 
 
 def _head(results: Results, title: str) -> str:

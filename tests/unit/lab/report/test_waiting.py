@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from extender.lab.showing.waiting import MOST_CHARACTERS, why_never_started
-from tests.unit.lab.showing.test_page import a_run, job
+from extender.lab.report.waiting import MOST_CHARACTERS, why_never_started
+from tests.unit.lab.report.test_page import a_run, job
 
 
 def test_frequent_reasons_come_first_with_a_job_each() -> None:

@@ -24,7 +24,7 @@ class _Placed(NamedTuple):
     need: Need
 
 
-class Accounts:
+class ClusterUsage:
     """The levels at the moment. Every change of a pod or a node is reported here, and every step of time."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
