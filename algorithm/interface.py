@@ -47,6 +47,8 @@ Promises that an algorithm makes
 * **Only what was offered.** `Bind.node` is one of `suggested_nodes`; victims have lower priority than the pod, and
   run on `suggested_nodes` unless they are in a gang, which may have to go as a whole. The extender refuses another node
   and other priorities; it passes kube-scheduler no victims on nodes that were not offered.
+* **No victims where preemption is forbidden.** A pod whose `may_preempt` is false (`preemptionPolicy: Never`) gets no
+  victims, in no phase, also as a member of a gang.
 * **Deterministic.** The same calls give the same answers, in every process. Sort sets before you iterate over them; use
   no clock and no random numbers. Otherwise a recording cannot be replayed.
 * **Fast.** kube-scheduler waits while you decide. Update incrementally what you would otherwise recompute.

@@ -65,8 +65,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A pod. `requests` is what the whole pod takes on a node; `limits` has every limit, summed over containers.
 
     `created` is the RFC 3339 text of the API server (it sorts by time). `group` is the PodGroup of
-    `spec.schedulingGroup`, "" if none. `terminating` means that its deletion was requested, and `grace_period` is how
-    long the deletion may take, in seconds. `controlled`: one of its ownerReferences names the object that controls it.
+    `spec.schedulingGroup`, "" if none. `may_preempt` is false if its `preemptionPolicy` is Never. `terminating` means
+    that its deletion was requested, and `grace_period` is how long the deletion may take, in seconds. `controlled`: one
+    of its ownerReferences names the object that controls it.
     `oversized` says which bound the pod exceeds, "" if none. An oversized pod is not scheduled; its `requests` and
     `limits` have only the resources that nodes have, none if it has no node.
     """

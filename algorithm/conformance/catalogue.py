@@ -39,6 +39,11 @@ CHECKS = (
         "Each victim is allocated on the node that is named, once, with a lower priority than the preemptor.",
     ),
     Check(
+        "preemption-policy-obeyed",
+        DECISIONS,
+        "In no phase are there victims for a pod whose `may_preempt` is false, nor for such a member of its gang.",
+    ),
+    Check(
         "plans-name-waiting-pods",
         DECISIONS,
         "Only in the phase EVICTING, `gang_members` are other pods that wait, each named once.",

@@ -88,6 +88,7 @@ class Life:
         reads: Reads | None = None,
         guard: Guard | None = None,
         history: str = "",
+        node_names: tuple[str, ...] = (),
         pages: tuple[str, ...] = (),
         suspects: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
         look: Look = "always",
@@ -96,7 +97,7 @@ class Life:
         self.create = create
         self.guard = guard or Guard()
         self.reads = reads or Reads()
-        self.history, self.pages, self.look = history, pages, look
+        self.history, self.node_names, self.pages, self.look = history, node_names, pages, look
         self.suspects, self.on_call = suspects, on_call
         self.cluster = AlgorithmHarness[Any](lambda: Guarded(create, self.guard))
         self.cluster.thorough = False

@@ -53,6 +53,8 @@ _MOST_ALLOCATED = 12
 _UNKNOWN_NODE = "never-seen"
 #: The priority of important pods.
 _HIGH = 1_000_000
+#: What happens while a node with pods is away; most often nothing.
+_MEANWHILE = ("", "", "one pod goes", "pods come", "preemptions end", "cordoned")
 #: How often Hypothesis is asked again for lives.
 _MOST_ATTEMPTS = 50
 
@@ -157,6 +159,30 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
         @rule(pick=_picks)
         def node_goes(self, pick: int) -> None:
             self.do(DeleteNode(self.pick(self.life.nodes, pick)))
+
+        @precondition(lambda self: self.busy_nodes())
+        @rule(data=st.data(), pick=_picks, meanwhile=st.sampled_from(_MEANWHILE))
+        def node_with_pods_goes_and_comes_back(self, data: st.DataObject, pick: int, meanwhile: str) -> None:
+            """Its pods go on running: the API server has deleted the node, and its kubelet registers it again."""
+            name = self.pick(self.busy_nodes(), pick)
+            record = self.life.nodes[name]
+            if meanwhile == "cordoned":
+                self.do(UpdateNode(msgspec.structs.replace(record, unschedulable=True)), UpdateNode(record))
+                return
+            self.do(DeleteNode(name))
+            there = [uid for uid, pod in self.life.allocated.items() if pod.node_name == name]
+            if meanwhile == "one pod goes":
+                self.do(Delete(self.pick(there, pick)))
+            elif meanwhile == "pods come":
+                for pod in self.new_pods(data):
+                    self.do(FoundBound(msgspec.structs.replace(pod, node_name=name, phase="Running")))
+            elif meanwhile == "preemptions end":
+                self.do(*(StopPreempting(uid) for uid in sorted(self.life.preempting)))
+            self.do(AddNode(record))
+
+        def busy_nodes(self) -> set[str]:
+            """The nodes on which pods run, or are to run."""
+            return {pod.node_name for pod in self.life.allocated.values()} & self.life.nodes.keys()
 
         def faulty(self, change: Any, fields: tuple[str, ...], fault: int) -> Any:
             """One in three changes is made to raise."""

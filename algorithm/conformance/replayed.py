@@ -136,6 +136,7 @@ def life_of(
         reads=reads_of(plugin),
         guard=Guard(limit),
         history=made.history,
+        node_names=made.node_names,
         pages=made.pages,
         suspects=suspects(plugin),
         look=look,

@@ -70,6 +70,7 @@ class Trial:
             reads=reads_of(self.plugin),
             guard=self.guard,
             history=self.world.history,
+            node_names=self.world.node_names,
             pages=self.world.pages,
             suspects=suspects(self.plugin),
             look=look,

@@ -43,7 +43,8 @@ class World:
     #: Paths of pages that there are, for `page`.
     pages: tuple[str, ...] = ()
     #: Why the history may decide between equals: earlier questions, a restart, pods that are gone. "": it may not. With
-    #: a text, answers are compared there by their kinds, when all nodes are offered; and a restart tells nodes by name.
+    #: a text, answers are compared there by their kinds, when all nodes are offered; a restart tells nodes by name, and
+    #: instances are compared after all nodes have come back.
     history: str = ""
 
 

@@ -68,6 +68,10 @@ _CODES = {
 #: Later readers trust these, also about other tenants: see `state/lazy_preemption.py`, `state/promotion.py`.
 _SAID_WITH_A_BINDING = (lazy_preemption.LAZILY_PREEMPTED, lazy_preemption.ORDER)
 
+#: Why a pod waits that would have to evict others. (HiveD does not read the policy, but kube-scheduler never asks about
+#: such a pod which pods to evict.)
+_MAY_NOT_PREEMPT = "pods of lower priority use its cells, and its preemptionPolicy is Never"
+
 #: Types of immutable objects, which a fork shares with its original.
 _UNCHANGING = (
     HivedSettings,
@@ -244,6 +248,8 @@ class HivedAlgorithm(SchedulerAlgorithm):
             raise PodRefused(reason(Code.POD_INVALID, detail=str(error))) from error
         if isinstance(decision, Refusal):
             return Wait(_why(decision, spec))
+        if decision.victims and not pod.may_preempt:
+            return Wait(reason(Code.CELLS_EXHAUSTED, group=spec.group, detail=_MAY_NOT_PREEMPT))
         if decision.victims:
             members = [member for pods in decision.victims.values() for member in pods]
             spared = [member.name for member in members if member.uid in self._protected]

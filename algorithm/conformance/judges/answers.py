@@ -195,6 +195,19 @@ class LowerPriority(_OfAnswers):
         promise(len(set(own_victims)) == len(own_victims), f"{pod.key} names a victim twice: {', '.join(own_victims)}")
 
 
+class PreemptionPolicyObeyed(_OfAnswers):
+    name = "preemption-policy-obeyed"
+
+    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
+        if not isinstance(answer, Preempt):
+            return
+        for plan in plans_of(answer):
+            preemptor = self.life.waiting.get(plan.uid) if plan.uid else pod
+            allowed = preemptor is None or preemptor.may_preempt or not plan.victims
+            where = f"in the phase {call.phase.value}"
+            promise(allowed, f"{preemptor and preemptor.key} may not preempt, and the plan has victims for it {where}")
+
+
 class PlansNameWaitingPods(_OfAnswers):
     name = "plans-name-waiting-pods"
 

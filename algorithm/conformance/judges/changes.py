@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from algorithm.conformance.calls import Ask, Call, Faulty, FoundBound, Lapse, Submit
+from algorithm.conformance.calls import AddNode, Ask, Call, Faulty, FoundBound, Lapse, Submit, UpdateNode
 from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.judges.traces import changed_since_twin
 from algorithm.conformance.observation import Observation, answers, difference, kinds, numbers, observe
-from algorithm.model import Pod
+from algorithm.model import Node, Pod
+
+if TYPE_CHECKING:
+    from algorithm.conformance.life import Life
 
 
 class _Raises(Judge):
@@ -75,8 +78,8 @@ class EverythingGivenBack(Judge):
         if self.life.waiting or self.life.allocated or not self.life.seen or isinstance(call, Ask | Submit):
             return
         used, fresh = self.life.algorithm.twin(), self._fresh()
-        pods = [self._probe(pod) for pod in list(self.life.seen.values())[:3]]
-        nodes = tuple(sorted(self.life.nodes))
+        pods = [probe_of(self.life, pod) for pod in list(self.life.seen.values())[:3]]
+        nodes = all_well(self.life, used, fresh) if self.life.history else tuple(sorted(self.life.nodes))
         seen: list[Observation] = []
         for each in (used, fresh):
             for pod in pods:
@@ -96,9 +99,6 @@ class EverythingGivenBack(Judge):
         if self.life.lingering:
             fresh.set_lingering_pods(self.life.lingering)
         return fresh
-
-    def _probe(self, pod: Pod) -> Pod:
-        return self.life.kept(msgspec.structs.replace(pod, uid=f"{pod.uid}-again", node_name=""))
 
     def _is_forgotten(self) -> None:
         shown = str(numbers(self.life.algorithm)["inspect()"])
@@ -129,27 +129,78 @@ class RecoveryInAnyOrder(Judge):
 
 
 class RecoveryKeepsDecisions(Judge):
-    """Compares an algorithm with a new one that was told what there is. Preemptions and lapsed places are not told."""
+    """Compares an algorithm with a new one that was told what there is.
+
+    A new one knows no preemptions and no lapsed places. If there are any, it is a twin that is compared, which was told
+    of their end. If no pod waits, both are told of one more.
+    """
 
     name = "recovery-keeps-decisions"
     every = 7
 
     def after(self, call: Call, answer: Any) -> None:
-        if self.is_due() and not isinstance(call, Ask):
+        if (self.is_due() or self._is_busy_again(call)) and not isinstance(call, Ask):
             self._compare()
 
     def end(self) -> None:
         self._compare()
 
+    def _is_busy_again(self, call: Call) -> bool:
+        """Whether the call was about a node on which pods run: an algorithm may have forgotten them."""
+        if self.life.look != "sometimes" or not isinstance(call, AddNode | UpdateNode):
+            return False
+        return any(pod.node_name == call.node.name for pod in self.life.allocated.values())
+
     def _compare(self) -> None:
-        if self.life.preempting or self.life.lapsed:
-            return
-        nodes = tuple(sorted(self.life.nodes))
         halves = not self.life.history
-        was = answers(self.life.algorithm, self.life.waiting, nodes, halves=halves)
-        now = answers(self.life.restarted(), self.life.waiting, nodes, halves=halves)
-        differs = difference(kinds(was), kinds(now)) if self.life.history else difference(was, now)
+        now, fresh = self._now(), self.life.restarted()
+        nodes = all_well(self.life, now, fresh) if self.life.history else tuple(sorted(self.life.nodes))
+        waiting = self.life.waiting or self._one_more(now, fresh)
+        was = answers(now, waiting, nodes, halves=halves)
+        then = answers(fresh, waiting, nodes, halves=halves)
+        differs = difference(kinds(was), kinds(then)) if self.life.history else difference(was, then)
         promise(not differs, f"after a restart it decides differently. {differs}")
+
+    def _now(self) -> Guarded:
+        """The algorithm; a twin if it has to be told more: that preemptions have ended, say."""
+        is_asked_only = self.life.waiting and not self.life.preempting and not self.life.lapsed
+        if is_asked_only and not self.life.history:
+            return self.life.algorithm
+        twin = self.life.algorithm.twin()
+        for uid in sorted(self.life.preempting):
+            twin.delete_preempting_pod(self.life.waiting[uid])
+        if self.life.lapsed:
+            twin.set_lapsed_pods(frozenset())
+        return twin
+
+    def _one_more(self, *algorithms: Guarded) -> dict[str, Pod]:
+        """A pod that waits, like the first one that there was; none if there was none."""
+        more = {pod.uid: pod for pod in (probe_of(self.life, seen) for seen in list(self.life.seen.values())[:1])}
+        for each in algorithms:
+            for pod in more.values():
+                each.add_unallocated_pod(pod)
+        return more
+
+
+def all_well(life: Life, *algorithms: Guarded) -> tuple[str, ...]:
+    """Tell these that all nodes of the world are there and ready, and return the names of the nodes.
+
+    Where the history decides, it may also decide who goes short while nodes are missing (a doomed cell of HiveD).
+    """
+    missing = [Node(name=name, uid=f"uid-{name}") for name in life.node_names if name not in life.nodes]
+    for each in algorithms:
+        for name in sorted(life.nodes):
+            known = life.nodes[name]
+            if not known.ready or known.unschedulable:
+                each.update_node(known, msgspec.structs.replace(known, ready=True, unschedulable=False))
+        for node in missing:
+            each.add_node(node)
+    return tuple(sorted({*life.nodes, *life.node_names}))
+
+
+def probe_of(life: Life, pod: Pod) -> Pod:
+    """A pod that waits and asks for the same as this one."""
+    return life.kept(msgspec.structs.replace(pod, uid=f"{pod.uid}-again", node_name=""))
 
 
 class InstancesIndependent(Judge):

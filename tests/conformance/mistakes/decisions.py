@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from algorithm.interface import Bind, MemberPlan, Phase, Preempt, ScheduleResult, SuggestedNodes, Victim, Wait
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
@@ -102,6 +104,23 @@ class IgnoresProtected(Everything):
 class IgnoresLingering(Everything):
     def spared(self, pod: Pod, phase: Phase) -> bool:
         return phase is Phase.EVICTING and (pod.uid in self.lingering or pod.uid in self.protected)
+
+
+@of_everything("preemption-policy-obeyed", "evicts for pods with preemptionPolicy: Never")
+class IgnoresThePolicy(Everything):
+    def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
+        return super().schedule(msgspec.structs.replace(pod, may_preempt=True), suggested_nodes, phase)
+
+
+@of_everything("preemption-policy-obeyed", "plans victims for a member of its gang that may not preempt")
+class IgnoresThePolicyOfMembers(Everything):
+    def preempt(self, pod: Pod, offered: Iterable[str], phase: Phase) -> Preempt | Wait | None:
+        found = super().preempt(pod, offered, phase)
+        if phase is not Phase.EVICTING or not isinstance(found, Preempt) or not pod.group:
+            return found
+        mates = [self.waiting[uid] for uid in sorted(self.waiting) if self.waiting[uid].group == pod.group]
+        plans = tuple(MemberPlan(each.uid, found.node, found.victims) for each in mates if each.uid != pod.uid)
+        return Preempt(found.victims, found.reason, found.node, plans)
 
 
 @of_everything("plans-name-waiting-pods", "plans for its group in the phase in which kube-scheduler evicts")

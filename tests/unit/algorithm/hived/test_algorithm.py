@@ -8,7 +8,7 @@ import pytest
 from algorithm.hived.formats.bindinfo import BIND_INFO, ISOLATION
 from algorithm.hived.state.groups import GroupState
 from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
-from algorithm.interface import Bind, PodRefused, Preempt, Wait
+from algorithm.interface import Bind, Phase, PodRefused, Preempt, Wait
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code
 from tests.support.hived.harness import PREEMPTING, RACKS, HivedHarness, gang, node, one, pod, snapshot
@@ -445,3 +445,16 @@ def test_the_summary_counts_devices_by_virtual_cluster(world):
         "borrowed": 0,
     }
     assert clusters["b"]["borrowed"] == 3
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_a_pod_that_may_not_preempt_waits_and_is_told_so(world, phase):
+    world.bind(*gang("low", pods=2, leafs=4, priority=-1), *gang("low2", pods=2, leafs=4, priority=-1))
+    polite = msgspec.structs.replace(one("high", leafs=4), may_preempt=False)
+
+    assert isinstance(world.ask(one("high", leafs=4), phase=phase), Preempt)
+    answer = world.ask(polite, phase=phase)
+
+    assert isinstance(answer, Wait)
+    assert answer.reason.code is Code.CELLS_EXHAUSTED
+    assert "its preemptionPolicy is Never" in answer.reason.text
