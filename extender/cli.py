@@ -1,6 +1,7 @@
 """The command line: `waggle serve` in front of a cluster, `waggle demo` to see it work, `waggle cluster` to try things.
 
 Exit status: 0 all well, 1 the demo did not end as it should, 2 the configuration or the command line cannot be used.
+docs/exit-status.md has those of all commands.
 """
 
 from __future__ import annotations
@@ -359,7 +360,11 @@ def demo(
         ),
     ] = "packing",
     settings: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The algorithm's settings, in its own format; YAML for most.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The algorithm's settings, in its own format (YAML for most) or in a configuration of Waggle.",
+        ),
     ] = None,
     record: Annotated[
         Path | None,
@@ -386,7 +391,7 @@ def demo(
     the API server has faults, Waggle crashes, and the set shrinks; a check that no pod ever held too much, and none was
     taken away before it was empty. Takes some 25 seconds.
     """
-    from extender.demo.run import Demo, DemoError
+    from extender.demo.run import Demo, DemoError, DemoInputError
 
     others = {"workloads": workloads, "kube-scheduler": kube_scheduler, "settings": settings, "record": record}
     refused = [f"--{name}" for name, value in others.items() if value is not None]
@@ -418,6 +423,8 @@ def demo(
                 record=record,
             )
             ended_well = play.run(stay=stay)
+    except DemoInputError as error:
+        raise refuse(error) from error
     except DemoError as error:
         remark(str(error), title="demo", style="red")
         raise typer.Exit(1) from error

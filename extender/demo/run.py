@@ -20,7 +20,8 @@ from extender.demo.report import Outlook, show_farewell, show_report, show_stay
 from extender.demo.workloads import MANIFESTS, Act, Expect, Object, WorkloadError, acts, nodes
 from extender.logs.printable import printable
 from extender.operate.output import as_markup
-from extender.settings import AlgorithmSettings, SettingsError, algorithm_settings
+from extender.operate.settings_files import own_settings
+from extender.settings import SettingsError
 
 #: Seconds that one act may take on a slow machine before it counts as failed.
 _ACT_PATIENCE = 60.0
@@ -31,6 +32,10 @@ _CALM_SECONDS = 3.0
 
 class DemoError(RuntimeError):
     """The demo could not be played to its end; the message says why."""
+
+
+class DemoInputError(DemoError):
+    """What was given cannot be used. Nothing was started."""
 
 
 class Demo:
@@ -63,10 +68,16 @@ class Demo:
         self._record = record
 
     def run(self, *, stay: bool = False) -> bool:
-        """Plays all acts. With `stay` it then keeps everything running until Ctrl-C. Raises DemoError."""
+        """Plays all acts. With `stay` it then keeps everything running until Ctrl-C.
+
+        Raises DemoInputError for what cannot be used, and DemoError.
+        """
         try:
             play = self._acts()
             cast = self._cast()
+        except (CastError, WorkloadError) as error:
+            raise DemoInputError(str(error)) from error
+        try:
             with sigterm_interrupts(), closing(cast):
                 return self._play(cast, play, stay=stay)
         except (CastError, WorkloadError) as error:
@@ -99,14 +110,22 @@ class Demo:
         )
 
     def _checked(self) -> Object:
-        """The algorithm's section of Waggle's configuration, before anything is started. Raises DemoError."""
-        file = None if self._settings is None else self._settings.resolve()
-        chosen = AlgorithmSettings(name=self._algorithm, settings_file=file)
+        """The algorithm's section of Waggle's configuration, before anything is started.
+
+        Raises DemoInputError.
+        """
+        if self._settings is None:
+            section: Object = {"name": self._algorithm}
+        else:
+            try:
+                section = {"name": self._algorithm, "settings": own_settings(self._settings, self._algorithm)}
+            except (AlgorithmError, SettingsError) as error:
+                raise DemoInputError(str(error)) from error
         try:
-            create(chosen.name, algorithm_settings(chosen))
-        except (AlgorithmError, SettingsError) as error:
-            raise DemoError(str(error)) from error
-        return {"name": chosen.name, **({} if file is None else {"settings_file": str(file)})}
+            create(self._algorithm, section.get("settings", {}))
+        except AlgorithmError as error:
+            raise DemoInputError(str(error)) from error
+        return section
 
     def _play(self, cast: Cast, play: list[Act], *, stay: bool) -> bool:
         begun = time.monotonic()

@@ -201,7 +201,7 @@ def lint_ordering(
 
     Reads manifests with waggle.dev/after and dependsOn, and says what would wait for what. It changes nothing.
 
-    Exit status: 0 no errors or warnings; 1 errors or warnings; 2 a file cannot be read.
+    Exit status: 0 no errors or warnings; 1 errors or warnings; 2 a file, or a part of one, cannot be read.
     """
     from extender.operate import lint_ordering as linter
     from extender.operate.ordering_rules import ORDERING
@@ -220,7 +220,7 @@ def lint_ordering(
         raise refuse(error) from error
     findings = linter.lint(scene, ignore=_codes(ignore or [], ORDERING.rules))
     say(linter.as_json(scene, findings) if as_json else linter.as_text(scene, findings))
-    raise typer.Exit(1 if to_mend(findings) else 0)
+    raise typer.Exit(2 if scene.is_broken else 1 if to_mend(findings) else 0)
 
 
 def _set_scene(settings: Settings | None, objects: Path | None) -> SetScene:

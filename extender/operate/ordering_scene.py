@@ -55,11 +55,14 @@ class Dependant:
 
 @dataclass
 class OrderingScene:
-    """The input of the rules. `faults`: declarations that cannot be used; `unread`: other errors, and unknown kinds."""
+    """The input of the rules. `faults`: declarations that cannot be used; `unread`: other errors, and unknown kinds.
+    `is_broken`: there are such errors, so part of the files was not read.
+    """
 
     dependants: list[Dependant]
     faults: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    is_broken: bool = False
     objects: dict[str, list[Section]] | None = field(default_factory=dict)
     missing_rights: dict[str, list[str]] | None = None
 
@@ -71,8 +74,9 @@ def from_sources(sources: Iterable[Source], namespace: str) -> OrderingScene:
     errors = (*documents.errors, *found.errors)
     faults = [each for each in errors if AFTER in each or "dependsOn" in each]
     unread = [each for each in errors if each not in faults]
+    is_broken = bool(unread)
     unread += [f"{each}: of a kind that makes no pods that Waggle knows" for each in documents.unknown]
-    return OrderingScene(_dependants(found.pods, documents.objects), faults, unread)
+    return OrderingScene(_dependants(found.pods, documents.objects), faults, unread, is_broken)
 
 
 def _dependants(pods: tuple[PlanPod, ...], objects: tuple[RawObject, ...]) -> list[Dependant]:

@@ -31,7 +31,7 @@ from extender.recording.encoding import LineWriter, fields_of_records, instructi
 from extender.recording.files import CompressedFile
 from extender.recording.log import Recording
 from extender.recording.records import FORMAT, Gap, Header, RecordingError, Step
-from extender.recording.replaying import replay_on
+from extender.recording.replaying import is_decision, replay_on
 from extender.scheduling.commands import Evict, WriteBinding
 from extender.scheduling.events import BindAnswer, Candidate, Event, FilterAnswer, Instruction, PreemptAnswer
 
@@ -93,7 +93,7 @@ def _write(recording: Recording, events: _Events, numbers: Any, file: Compressed
             file.write(line)
             left.update(names.intersection(_WORDS.findall(line)))
             now = _signature(instructions, str)
-            decisions += len(now)
+            decisions += sum(map(is_decision, instructions))
             was = now if step.said is None else _signature(instructions_of(step.said.text), numbers_or_same(numbers))
             if was != now:
                 different.append(f"event {number}: {_told(was)} became {_told(now)} without names")

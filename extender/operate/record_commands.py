@@ -1,6 +1,6 @@
 """`waggle record`: shows recordings, cuts a part out, counts events, and replaces names.
 
-Exit status: 0 done; 1 the log cannot be used, or (anonymize) a decision differs or a name is left.
+Exit status: 0 done; 1 (anonymize) a decision differs or a name is left; 2 the log or an option cannot be used.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import typer
 
 from extender.operate.help import App
 from extender.operate.output import remark, say
-from extender.operate.plan_options import StrictCommand, fail
-from extender.operate.replay_commands import LogArgument
+from extender.operate.refusal import refuse
+from extender.operate.replay_commands import LogArgument, run_option
 
 if TYPE_CHECKING:
     from algorithm.model import PodKey
@@ -31,10 +31,6 @@ class Output(StrEnum):
     JSON = "json"
 
 
-RunOption = Annotated[
-    int | None,
-    typer.Option("--run", metavar="N", min=1, help="The Nth run of the server in the log. Default: the latest."),
-]
 FromOption = Annotated[
     str | None,
     typer.Option(
@@ -45,6 +41,7 @@ ToOption = Annotated[
     str | None, typer.Option("--to", metavar="MOMENT", help="As --from; events at this moment are included.")
 ]
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="text, or json for programs.")]
+RunOption = Annotated[int | None, run_option("the latest")]
 OutArgument = Annotated[Path, typer.Argument(metavar="OUT", help="A new file.")]
 
 
@@ -52,7 +49,7 @@ def add_record_commands(app: typer.Typer) -> None:
     """Make these commands of `app`."""
     commands = App(help="Look at what `waggle serve --record FOLDER` has recorded (docs/record.md).")
     for command in (show, cut, stats, anonymize):
-        commands.command(command.__name__, cls=StrictCommand)(command)
+        commands.command(command.__name__)(command)
     app.add_typer(commands, name="record")
 
 
@@ -71,15 +68,15 @@ def show(
         waggle record show LOG --from +10m --to +12m --decisions
         waggle record show LOG -o json | jq 'select(.event == "FilterRequested")'
 
-    Exit status: 0 shown; 1 the log cannot be used.
+    Exit status: 0 shown; 2 the log cannot be used.
     """
-    from extender.operate.record_range import range_of, run_of, span_of
+    from extender.operate.record_range import range_of, span_of
     from extender.operate.record_show import show as lines_of
 
     key = _pod(pod)
     with _failing():
         whole = _open(log)
-        recording = run_of(whole, run)
+        recording = whole.run(run)
         span = span_of(recording)
         wanted = range_of(begin, end, span)
         is_empty = True
@@ -103,7 +100,7 @@ def cut(
         waggle record cut LOG part.gz --from 2026-11-24T13:05:00Z --to 2026-11-24T13:10:00Z
         waggle replay part.gz
 
-    Exit status: 0 written; 1 the log cannot be used, and nothing is written.
+    Exit status: 0 written; 2 the log cannot be used, and nothing is written.
     """
     from extender.operate.record_range import range_of, span_of
     from extender.recording.cutting import cut as cut_out
@@ -120,7 +117,7 @@ def cut(
 def stats(log: LogArgument, output: OutputOption = Output.TEXT) -> None:
     """Count events by kind, with the bytes that they take, pods, nodes and decisions, for each run of the server.
 
-    Exit status: 0 shown; 1 the log cannot be used.
+    Exit status: 0 shown; 2 the log cannot be used.
     """
     from extender.operate.record_stats import as_json, as_text, stats_of
 
@@ -140,7 +137,8 @@ def anonymize(log: LogArgument, out: OutArgument, run: RunOption = None) -> None
         waggle record anonymize LOG for-others.gz
         waggle replay for-others.gz
 
-    Exit status: 0 written, and all decisions are the same; 1 otherwise.
+    Exit status: 0 written, and all decisions are the same; 1 written, but a decision differs or a name is left; 2 the
+    log cannot be used, and nothing is written.
     """
     from extender.operate.record_anonymous import anonymize as without_names
     from extender.operate.record_anonymous import as_text
@@ -167,9 +165,7 @@ def _open(path: Path) -> Log:
 
 
 def _run(path: Path, number: int | None) -> Recording:
-    from extender.operate.record_range import run_of
-
-    return run_of(_open(path), number)
+    return _open(path).run(number)
 
 
 def _check_new(out: Path) -> None:
@@ -200,4 +196,4 @@ def _failing() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (AlgorithmError, MomentError, RecordingError, OSError) as error:
-        raise fail(error) from error
+        raise refuse(error) from error

@@ -1,4 +1,4 @@
-"""Selects a part of a recording for a command: one run of a server, and events between two moments."""
+"""Selects a part of a recording for a command: the events between two moments."""
 
 from __future__ import annotations
 
@@ -6,18 +6,9 @@ import math
 from contextlib import closing
 from dataclasses import dataclass
 
-from extender.recording.log import Log, Recording
+from extender.recording.log import Recording
 from extender.recording.records import RecordingError, Step
 from extender.replay.moments import MomentError, Span, limit_of, parse
-
-
-def run_of(log: Log, number: int | None) -> Recording:
-    """Return a run of a server: the latest, or that of this number, the oldest being 1. Raises RecordingError."""
-    if number is None:
-        return log.recordings[-1]
-    if number > len(log.recordings):
-        raise RecordingError(f"{log.path}: has {len(log.recordings)} runs of a server; there is no run {number}")
-    return log.recordings[number - 1]
 
 
 def span_of(recording: Recording) -> Span:

@@ -12,10 +12,18 @@ from extender.operate.look_text import table
 from extender.recording.encoding import instructions_of
 from extender.recording.files import files_in
 from extender.recording.log import Log, Recording
-from extender.recording.records import Gap, Step
+from extender.recording.records import Gap
+from extender.recording.replaying import is_decision
 from extender.replay.moments import Span, clock_text, duration_text
 from extender.scheduling.commands import Evict
-from extender.scheduling.events import BindAnswer, FilterAnswer, PreemptAnswer
+from extender.scheduling.events import (
+    BindAnswer,
+    FilterAnswer,
+    Instruction,
+    PreemptAnswer,
+    PrioritizeAnswer,
+    Reconfigured,
+)
 
 #: Pods and nodes that are counted one by one.
 _MOST = 5_000_000
@@ -39,6 +47,8 @@ class RunStats(msgspec.Struct):
     nodes: int = 0
     kinds: dict[str, dict[str, int]] = {}
     decisions: dict[str, int] = {}
+    #: Answers that are no decisions.
+    others: dict[str, int] = {}
     lost: int = 0
     remarks: list[str] = []
 
@@ -74,7 +84,7 @@ def _of_run(recording: Recording, sizes: dict[Path, int]) -> RunStats:
 def _count(recording: Recording, found: RunStats) -> None:
     events: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    decisions: Counter[str] = Counter()
+    answers: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     pods: set[str] = set()
     nodes: set[str] = set()
     span: Span | None = None
@@ -89,12 +99,14 @@ def _count(recording: Recording, found: RunStats) -> None:
         events[kind] += 1
         sizes[kind] += item.size
         found.last, found.seconds, found.ends = item.number, round(item.at - span.first, 3), clock_text(item.at, span)
-        decisions.update(_decisions(item))
+        for instruction in instructions_of(item.said.text) if item.said is not None else ():
+            if word := _word(instruction):
+                answers[is_decision(instruction)][word] += 1
         _note(pods, getattr(getattr(item.event, "pod", None), "uid", ""))
         _note(nodes, getattr(getattr(item.event, "node", None), "name", ""))
     found.pods, found.nodes = len(pods), len(nodes)
     found.kinds = {kind: {"events": events[kind], "bytes": sizes[kind]} for kind, _ in sizes.most_common()}
-    found.decisions = dict(decisions.most_common())
+    found.others, found.decisions = (dict(each.most_common()) for each in answers)
 
 
 def _note(known: set[str], name: str) -> None:
@@ -102,32 +114,38 @@ def _note(known: set[str], name: str) -> None:
         known.add(name)
 
 
-def _decisions(step: Step) -> list[str]:
-    """What was decided, in the words of the table."""
-    words = []
-    for item in instructions_of(step.said.text) if step.said is not None else ():
-        match item:
-            case FilterAnswer(pass_through=True):
-                words.append("filter: not managed")
-            case FilterAnswer(node=str()):
-                words.append("filter: placed")
-            case FilterAnswer():
-                words.append(f"filter: refused, {item.reason.code if item.reason else 'by node'}")
-            case PreemptAnswer():
-                words.append("preempt: victims named" if item.candidates else "preempt: nobody")
-            case BindAnswer():
-                words.append(f"bind: refused, {item.error.code}" if item.error else "bind: done")
-            case Evict(dry_run=False):
-                words.append("evicted")
-    return words
+def _word(item: Instruction) -> str:
+    """What was answered or decided, in the words of the tables; "" for all else."""
+    match item:
+        case FilterAnswer(pass_through=True):
+            return "filter: not managed"
+        case FilterAnswer(node=str()):
+            return "filter: placed"
+        case FilterAnswer():
+            return f"filter: refused, {item.reason.code if item.reason else 'by node'}"
+        case PreemptAnswer(pass_through=True):
+            return "preempt: not managed"
+        case PreemptAnswer():
+            return "preempt: victims named" if item.candidates else "preempt: nobody"
+        case PrioritizeAnswer():
+            return "prioritize"
+        case BindAnswer():
+            return f"bind: refused, {item.error.code}" if item.error else "bind: done"
+        case Evict(dry_run=False):
+            return "evicted"
+        case Reconfigured():
+            return "settings: refused" if item.refused else "settings: in use"
+    return ""
 
 
 def as_text(run: RunStats) -> str:
     """Return a run as people read it."""
+    decisions = sum(run.decisions.values())
     lines = [
         f"{run.algorithm}, recorded in format {run.format}" + (f" by release {run.release}" if run.release else ""),
         f"{run.last - run.first + 1 if run.first else 0:,} events (#{run.first} to #{run.last}) in "
         f"{duration_text(run.seconds)}, from {run.begins} to {run.ends}",
+        f"{decisions:,} decision{'' if decisions == 1 else 's'}",
         f"{run.pods:,} pods, {run.nodes:,} nodes seen",
         f"{run.bytes:,} bytes in {run.segments} segments",
     ]
@@ -136,14 +154,15 @@ def as_text(run: RunStats) -> str:
     if run.lost:
         lines.append(f"{run.lost:,} events are missing")
     whole = sum(each["bytes"] for each in run.kinds.values()) or 1
-    rows = [
+    kinds = [
         (kind, f"{each['events']:,}", f"{each['bytes']:,}", f"{100 * each['bytes'] / whole:.1f} %")
         for kind, each in run.kinds.items()
     ]
-    lines += ["", table([("EVENT", "NUMBER", "BYTES", "SHARE"), *rows])]
-    if run.decisions:
-        decided = [(what, f"{count:,}") for what, count in run.decisions.items()]
-        lines += ["", table([("DECISION", "NUMBER"), *decided])]
+    lines += ["", table([("EVENT", "NUMBER", "BYTES", "SHARE"), *kinds])]
+    for title, answers in (("DECISION", run.decisions), ("OTHER ANSWER", run.others)):
+        if answers:
+            rows = [(what, f"{count:,}") for what, count in answers.items()]
+            lines += ["", table([(title, "NUMBER"), *rows])]
     return "\n".join([*lines, *run.remarks])
 
 

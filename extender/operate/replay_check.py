@@ -15,8 +15,8 @@ from extender.replay.moments import Span, clock_text, duration_text
 from extender.replay.texts import cut, decision_text, effect_text, event_text
 from extender.scheduling.machine import SchedulerStateMachine
 
-#: Exit status of `waggle replay`: all decisions are the same; a log cannot be used; a decision differs.
-SAME, UNUSABLE, DIFFERS = 0, 1, 2
+#: Exit status of `waggle replay`: all decisions are the same; a decision differs.
+SAME, DIFFERS = 0, 1
 #: New objects after which the collector of garbage looks at them.
 _COLLECT_AFTER = 50_000
 #: Lines of a pod's history, and instructions of an event, that are shown.
@@ -25,24 +25,28 @@ _HISTORY, _MOST = 20, 12
 Say = Callable[[str], None]
 
 
-def check(log: Log, say: Say, *, anyway: bool = False) -> int:
-    """Replay all recordings of a log; returns the exit status. Raises RecordingError, AlgorithmError or OSError.
+def check(log: Log, say: Say, *, run: int | None = None, anyway: bool = False) -> int:
+    """Replay all recordings of a log, or that of one run of the server; returns the exit status.
 
     `anyway`: also a recording without answers (format 1) by a program with other constants.
+
+    Raises RecordingError, AlgorithmError or OSError.
     """
     status = SAME
     gc.freeze()  # nothing of a replay is garbage for long, and looking for it takes a fifth of the time
     gc.set_threshold(_COLLECT_AFTER)
-    for recording in log.recordings:
-        status = max(status, _Check(recording, say).run(anyway=anyway))
+    runs = len(log.recordings)
+    for number, recording in enumerate(log.recordings if run is None else [log.run(run)], start=run or 1):
+        which = recording.name if runs == 1 else f"run {number} of {runs}, {recording.name}"
+        status = max(status, _Check(recording, which, say).run(anyway=anyway))
     return status
 
 
 class _Check:
     """The replay of one recording."""
 
-    def __init__(self, recording: Recording, say: Say) -> None:
-        self._recording, self._say = recording, say
+    def __init__(self, recording: Recording, name: str, say: Say) -> None:
+        self._recording, self._name, self._say = recording, name, say
         self._span = Span(0.0, recording.header.epoch)
         self._events = self._decisions = self._compared = 0
         self._first = self._last = 0.0
@@ -72,7 +76,7 @@ class _Check:
         if shown is not None:
             self._say(shown)
             return DIFFERS
-        self._say(f"{recording.name}: {self._summary(took)}")
+        self._say(f"{self._name}: {self._summary(took)}")
         return SAME
 
     def _replay(self, replay: Replay) -> str | None:
@@ -106,7 +110,7 @@ class _Check:
         step, divergence = played.step, played.divergence
         assert divergence is not None
         lines = [
-            f"{self._recording.name}: after {self._events - 1:,} events with the same answers, the first divergence:",
+            f"{self._name}: after {self._events - 1:,} events with the same answers, the first divergence:",
             f"  {clock_text(step.at, self._span)} #{step.number} {event_text(step.event, engine)}",
             *_answer("was", divergence.was, divergence.failed_then),
             *_answer("now", divergence.now, divergence.failed_now),

@@ -1,18 +1,18 @@
 """`waggle replay`: makes all decisions of a recording again, shows a moment or single steps of it, or compares it with
 what another algorithm would have done.
 
-Exit status: 0 all decisions are the same, or shown; 1 the log or an option cannot be used; 2 a decision differs.
+Exit status: 0 all decisions are the same, or shown; 1 a decision differs; 2 the log or an option cannot be used.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from extender.operate.output import say
-from extender.operate.plan_options import StrictCommand, fail
+from extender.operate.refusal import refuse
 from extender.operate.waggle_options import Format, OutputOption
 
 LogArgument = Annotated[
@@ -23,13 +23,22 @@ LogArgument = Annotated[
 ]
 
 
+def run_option(default: str) -> Any:
+    """Return the option that selects a run of the server."""
+    return typer.Option("--run", metavar="N", min=1, help=f"The Nth run of the server in the log. Default: {default}.")
+
+
+RunOption = Annotated[int | None, run_option("all of them; of --at, --step and comparisons the latest")]
+
+
 def add_replay_command(app: typer.Typer) -> None:
     """Make it a command of `app`."""
-    app.command("replay", cls=StrictCommand)(replay)
+    app.command("replay")(replay)
 
 
 def replay(
     log: LogArgument,
+    run: RunOption = None,
     at: Annotated[
         str,
         typer.Option(
@@ -52,7 +61,11 @@ def replay(
         str, typer.Option(metavar="OTHER", help="What would have been different under this algorithm?")
     ] = "",
     settings: Annotated[
-        Path | None, typer.Option(metavar="NEW.yaml", help="What would have been different with this configuration?")
+        Path | None,
+        typer.Option(
+            metavar="NEW.yaml",
+            help="What would have been different with this configuration, or these settings of the algorithm?",
+        ),
     ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a timeline of the comparison.")] = None,
     html: Annotated[
@@ -88,7 +101,7 @@ def replay(
         waggle replay LOG --algorithm fgd --svg timeline.svg
         waggle replay LOG --settings new.yaml
 
-    Exit status: 0 all decisions are the same, or shown; 1 the log or an option cannot be used; 2 a decision differs.
+    Exit status: 0 all decisions are the same, or shown; 1 a decision differs; 2 the log or an option cannot be used.
     """
     compares = bool(algorithm or settings)
     _check_options(
@@ -102,18 +115,19 @@ def replay(
     )
     if compares:
         from extender.operate.replay_compare import Files, compare_with
+        from extender.operate.replay_modes import Which
 
-        compare_with(log, algorithm, settings, Files(svg, json_file, html), seed=seed, anyway=anyway)
+        compare_with(Which(log, run, anyway), algorithm, settings, Files(svg, json_file, html), seed=seed)
     elif step:
-        from extender.operate.replay_modes import step_through
+        from extender.operate.replay_modes import Which, step_through
 
-        step_through(log, at, anyway=anyway)
+        step_through(Which(log, run, anyway), at)
     elif at:
-        from extender.operate.replay_modes import Look, look_at
+        from extender.operate.replay_modes import Look, Which, look_at
 
-        look_at(log, at, Look(pod, output is Format.JSON, port if serve else None), anyway=anyway)
+        look_at(Which(log, run, anyway), at, Look(pod, output is Format.JSON, port if serve else None))
     else:
-        _compare_decisions(log, anyway=anyway)
+        _compare_decisions(log, run, anyway=anyway)
 
 
 _NEEDS = {
@@ -132,17 +146,17 @@ def _check_options(*options: tuple[str, bool, bool]) -> None:
     """Refuse options that were given but have no effect here."""
     for name, is_given, is_of_use in options:
         if is_given and not is_of_use:
-            raise fail(ValueError(f"{name} {_NEEDS[name]}"))
+            raise refuse(ValueError(f"{name} {_NEEDS[name]}"))
 
 
-def _compare_decisions(log: Path, *, anyway: bool) -> None:
+def _compare_decisions(log: Path, run: int | None, *, anyway: bool) -> None:
     from algorithm.registry import AlgorithmError
     from extender.operate.replay_check import check
     from extender.recording.log import open_log
     from extender.recording.records import RecordingError
 
     try:
-        status = check(open_log(log), say, anyway=anyway)
+        status = check(open_log(log), say, run=run, anyway=anyway)
     except (AlgorithmError, RecordingError, OSError) as error:
-        raise fail(error) from error
+        raise refuse(error) from error
     raise typer.Exit(status)

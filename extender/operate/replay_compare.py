@@ -15,12 +15,12 @@ from extender.lab.report.page import page_of
 from extender.lab.results import encode
 from extender.operate.look_text import table as columns
 from extender.operate.output import say
-from extender.operate.plan_options import fail
-from extender.operate.plan_scene import settings_text
-from extender.operate.replay_modes import refusing, warned
+from extender.operate.refusal import refuse
+from extender.operate.replay_modes import Which, refusing
+from extender.operate.settings_files import configuration_text
 from extender.replay import comparing
 from extender.replay.counterfactual import Counterfactual, CounterfactualError, Other, Progress, counterfactual
-from extender.replay.logs import Log, open_log
+from extender.replay.logs import Log
 from extender.replay.timeline import timeline
 
 #: Characters of what is shown of the progress.
@@ -35,19 +35,19 @@ class Files(NamedTuple):
     html: Path | None = None
 
 
-def compare_with(
-    path: Path, algorithm: str, settings: Path | None, files: Files, *, seed: int = 0, anyway: bool = False
-) -> None:
+def compare_with(which: Which, algorithm: str, settings: Path | None, files: Files, *, seed: int = 0) -> None:
     """Show what would have been different under another algorithm, or under other settings."""
     with refusing():
         _check_folders(files)
-        other = Other(algorithm, settings_text(settings) if settings else "", str(settings or "--settings"))
-        log = warned(open_log(path, anyway=anyway))
+        log = which.open()
+        decides = algorithm or log.header.algorithm
+        text = configuration_text(settings, decides, any_algorithm=True) if settings else ""
+        other = Other(algorithm, text, str(settings or "--settings"))
         try:
             with _progress() as progress:
                 made = counterfactual(log, other, seed=seed, progress=progress)
         except CounterfactualError as error:
-            raise fail(error) from error
+            raise refuse(error) from error
         _write(made, log, files)
         if files.json is None or str(files.json) != "-":
             say(text_of(made, log))

@@ -1,6 +1,6 @@
 """What `waggle replay` does beyond comparing: it shows a moment (`--at`), or single steps (`--step`).
 
-Each function raises typer.Exit with status 1 for what cannot be used, and with 130 after Ctrl-C.
+Each function raises typer.Exit with status 2 for what cannot be used, and with 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import typer
 
 from algorithm.registry import AlgorithmError
 from extender.operate.output import remark, say
-from extender.operate.plan_options import fail
+from extender.operate.refusal import refuse
 from extender.operate.replay_look import (
     UnknownPodError,
     as_json,
@@ -39,6 +39,19 @@ _UNUSABLE = (AlgorithmError, InputError, MomentError, RecordingError, SettingsEr
 _INTERRUPTED = 130
 
 
+class Which(NamedTuple):
+    """Which recording is replayed: the log, the run of the server (None: the latest, or that of the moment), and
+    whether a log of format 1 is replayed by a program with other constants."""
+
+    path: Path
+    run: int | None = None
+    anyway: bool = False
+
+    def open(self, *, wall: float | None = None) -> Log:
+        """Open it, and warn if this program may decide differently. Raises RecordingError and OSError."""
+        return warned(open_log(self.path, run=self.run, anyway=self.anyway, wall=wall))
+
+
 class Look(NamedTuple):
     """What is shown of a moment. `pod` "": the whole cluster. `port` None: nothing is served."""
 
@@ -53,7 +66,7 @@ def refusing() -> Iterator[None]:
     try:
         yield
     except _UNUSABLE as error:
-        raise fail(error) from error
+        raise refuse(error) from error
     except KeyboardInterrupt:
         remark("stopped")
         raise typer.Exit(_INTERRUPTED) from None
@@ -71,10 +84,10 @@ def warned(log: Log) -> Log:
     return log
 
 
-def look_at(path: Path, moment: str, wanted: Look, *, anyway: bool = False) -> None:
+def look_at(which: Which, moment: str, wanted: Look) -> None:
     """Show the cluster, or a pod, as it was at that moment; with a port, serve the pages of it."""
     with refusing():
-        frozen = _frozen(path, moment, usage=wanted.port is not None, anyway=anyway)
+        frozen = _frozen(which, moment, usage=wanted.port is not None)
         if wanted.port is not None:
             serve_pages(frozen, wanted.port, lambda url: _announce(frozen, url))
         elif wanted.pod:
@@ -89,16 +102,16 @@ def _announce(frozen: Frozen, url: str) -> None:
     say(f"{url}/ui shows {frozen.text}, read-only. Ctrl-C ends it.")
 
 
-def _frozen(path: Path, moment: str, *, usage: bool, anyway: bool) -> Frozen:
+def _frozen(which: Which, moment: str, *, usage: bool) -> Frozen:
     wanted = parse(moment)
-    return freeze(warned(open_log(path, anyway=anyway, wall=wanted.wall)), wanted, usage=usage)
+    return freeze(which.open(wall=wanted.wall), wanted, usage=usage)
 
 
-def step_through(path: Path, moment: str, *, anyway: bool = False) -> None:
+def step_through(which: Which, moment: str) -> None:
     """Obey commands of standard input; begin at that moment, or at the beginning of the log."""
     with refusing():
         wanted = parse(moment) if moment else None
-        log = warned(open_log(path, anyway=anyway, wall=wanted.wall if wanted else None))
+        log = which.open(wall=wanted.wall if wanted else None)
         stepper = Stepper(log, freeze(log, wanted).number if wanted is not None else 0)
         session = Session(stepper, say)
         if sys.stdin.isatty():

@@ -6,20 +6,17 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import yaml
 from msgspec.structs import replace
 
-from algorithm.registry import parser
 from extender.lab.comparing import limited
 from extender.lab.importers import load
 from extender.lab.run.simulation import RunOptions
 from extender.lab.translate import GPUS, MODEL_LABEL
 from extender.lab.workload import CPU, GPU, MEMORY, MachineNode, Workload
+from extender.operate.settings_files import configuration_text
 from extender.plan.reading.shapes import DEFAULT, shaped_nodes
-from extender.plan.run.configuration import self_contained
-from extender.settings import parse_yaml, read_text
 
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)(s|m|min|h|d)?", re.ASCII)
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -121,7 +118,7 @@ def runs_of(given: Given) -> list[RunOptions]:
         if any(run.name == name for run in found):
             raise OptionError(f"--algorithm: there are two runs of the name {name}; expected NAME=ALGORITHM for one")
         file = files.pop(name, None)
-        settings = "" if file is None else settings_text(file, algorithm)
+        settings = "" if file is None else configuration_text(file, algorithm)
         found.append(
             RunOptions(
                 algorithm=algorithm,
@@ -143,21 +140,3 @@ def _settings_file(text: str) -> tuple[str, Path]:
     if not (name and equals and file):
         raise OptionError(f"--settings: expected NAME=FILE, got {text[:100]!r}")
     return name, Path(file)
-
-
-def settings_text(file: Path, algorithm: str) -> str:
-    """Return a waggle.yaml with everything in it. The file is one, or has the algorithm's own settings."""
-
-    text = read_text(file, str(file))
-    try:
-        found: Any = parse_yaml(text)
-    except ValueError as error:
-        raise OptionError(f"{file}: {error}") from error
-    if isinstance(found, dict) and "algorithm" in found:
-        named = found["algorithm"].get("name") if isinstance(found["algorithm"], dict) else None
-        if named != algorithm:
-            raise OptionError(f"{file}: algorithm.name: expected {algorithm}, got {named!r}")
-        return self_contained(text, file)
-    own = parser(algorithm)
-    settings = own(text) if own is not None else found
-    return yaml.safe_dump({"algorithm": {"name": algorithm, "settings": settings or {}}}, sort_keys=False)

@@ -1,6 +1,6 @@
 """`waggle snapshot`: the cluster as a file, from which plans can be made anywhere.
 
-Exit status: 0 written; 1 an error.
+Exit status: 0 written; 2 an error.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from extender.operate.plan_options import (
     KubeconfigOption,
     SchedulerOption,
     ServerOption,
-    StrictCommand,
-    fail,
 )
+from extender.operate.refusal import refuse
 
 if TYPE_CHECKING:
     from extender.plan.records import World
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 def add_snapshot_command(app: typer.Typer) -> None:
     """Make it a command of `app`."""
-    app.command("snapshot", cls=StrictCommand)(snapshot)
+    app.command("snapshot")(snapshot)
 
 
 def snapshot(
@@ -53,7 +52,7 @@ def snapshot(
         waggle snapshot --anonymous -o s.json.gz
         waggle plan -f job.yaml --snapshot s.json.gz
 
-    Exit status: 0 written; 1 an error.
+    Exit status: 0 written; 2 an error.
     """
     from algorithm.registry import AlgorithmError
     from extender.operate.certs import replace_file
@@ -82,7 +81,7 @@ def snapshot(
         else:
             replace_file(out, data, mode=0o600)
     except (InputError, SceneError, SettingsError, AlgorithmError, OSError) as error:
-        raise fail(error) from error
+        raise refuse(error) from error
     for warning in found.warnings:
         remark(warning, title="warning", style="yellow")
     remark(_summary(world, len(data), is_anonymous=anonymous))

@@ -16,7 +16,7 @@ from extender.recording.records import RecordingError
 
 LONGEST_LINE = 32 << 20
 _BLOCK = 256 << 10
-_GZIP = b"\x1f\x8b"
+GZIP = b"\x1f\x8b"
 
 
 class Lines:
@@ -29,7 +29,7 @@ class Lines:
         #: Why the file ends before its end; "" if it is complete, as far as it was read.
         self.cut_off = ""
         self._file: IO[bytes] = path.open("rb")
-        self._blocks = self._inflated() if self._file.peek(2)[:2] == _GZIP else self._plain()
+        self._blocks = self._inflated() if self._file.peek(2)[:2] == GZIP else self._plain()
         self._lines = self._split()
 
     def __enter__(self) -> Lines:

@@ -22,7 +22,7 @@ from extender.recording import encoding
 from extender.recording.checkpoint import CheckpointHead, Start, read_head, skip
 from extender.recording.encoding import Answer, End, LineReader
 from extender.recording.files import CHECKPOINT, LOG, files_in
-from extender.recording.lines import Lines
+from extender.recording.lines import GZIP, Lines
 from extender.recording.records import Gap, Header, RecordingError, Step
 
 #: Segments that are looked at: a folder has some dozens.
@@ -166,6 +166,16 @@ class Log:
     path: Path
     recordings: tuple[Recording, ...]
 
+    def run(self, number: int | None) -> Recording:
+        """Return a run of the server: the latest, or that of this number, the oldest being 1. Raises RecordingError."""
+        if number is None:
+            return self.recordings[-1]
+        runs = len(self.recordings)
+        if not 0 < number <= runs:
+            has = "1 run" if runs == 1 else f"{runs} runs"
+            raise RecordingError(f"{self.path}: has {has} of a server; there is no run {number}")
+        return self.recordings[number - 1]
+
 
 def open_log(path: Path) -> Log:
     """Open a folder, a segment, a cut, or a file of format 1. Raises RecordingError or OSError."""
@@ -204,9 +214,16 @@ def _open_segment(path: Path) -> Segment | None:
                 skip(again)
                 text = next(again, None)
                 return Segment(path, encoding.decode_header(text or b"", f"{path}:{again.number}"), joined)
-        if text is None and lines.cut_off and path.stat().st_size < 64:
+        if text is None and lines.cut_off and path.stat().st_size < 64 and _may_be_begun(path):
             return None
         return Segment(path, encoding.decode_header(text or b"", str(path)), joined)
+
+
+def _may_be_begun(path: Path) -> bool:
+    """Whether a short file may be a recording of which nothing is written yet but the beginning of the file."""
+    with path.open("rb") as file:
+        begin = file.read(2)
+    return begin == GZIP[: len(begin)] or begin[:1] == b"{"
 
 
 def _recording(segments: list[Segment], checkpoints: list[CheckpointHead]) -> Recording:

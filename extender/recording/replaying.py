@@ -26,18 +26,17 @@ from extender.recording.constants import differences
 from extender.recording.encoding import digest_of, encode_instructions, shortened, unknown_fields
 from extender.recording.log import Recording
 from extender.recording.records import Gap, RecordingError, Said, Step
+from extender.scheduling.commands import Evict
 from extender.scheduling.events import (
     BindAnswer,
     FilterAnswer,
     Instruction,
     PreemptAnswer,
     PrepareAlgorithm,
-    PrioritizeAnswer,
+    Reconfigured,
 )
 from extender.scheduling.machine import SchedulerStateMachine
 
-#: The instructions that are decisions for kube-scheduler.
-DECISIONS = (FilterAnswer, PrioritizeAnswer, PreemptAnswer, BindAnswer)
 Create = Callable[[str, Mapping[str, Any]], SchedulerAlgorithm]
 
 
@@ -61,7 +60,20 @@ class Played(NamedTuple):
 
     @property
     def decisions(self) -> int:
-        return sum(isinstance(item, DECISIONS) for item in self.instructions)
+        return sum(map(is_decision, self.instructions))
+
+
+def is_decision(instruction: Instruction) -> bool:
+    """Return whether it is a decision: an answer to filter or preempt about a managed pod, a refused bind, an eviction,
+    or other settings. Every command counts decisions by this rule."""
+    match instruction:
+        case FilterAnswer() | PreemptAnswer():
+            return not instruction.pass_through
+        case BindAnswer():
+            return instruction.error is not None
+        case Evict():
+            return not instruction.dry_run
+    return isinstance(instruction, Reconfigured)
 
 
 class Replay:

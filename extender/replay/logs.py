@@ -20,10 +20,14 @@ class Log:
 
     path: Path
     recording: Recording
+    #: Which run of the server it is, and of how many in the log.
+    run: int = 1
+    runs: int = 1
 
     @property
     def name(self) -> str:
-        return self.path.name
+        """The log's name, and which run of it if there are several."""
+        return self.path.name if self.runs == 1 else f"{self.path.name}, run {self.run} of {self.runs}"
 
     @property
     def header(self) -> Header:
@@ -75,15 +79,23 @@ class Log:
         return found
 
 
-def open_log(path: Path, *, anyway: bool = False, wall: float | None = None) -> Log:
+def open_log(path: Path, *, run: int | None = None, anyway: bool = False, wall: float | None = None) -> Log:
     """Read the heads of a log. Raises RecordingError and OSError.
 
-    Of several recordings, one for each run of a server, it is the latest; with `wall`, seconds since 1970, the latest
-    that began before. One without answers (format 1) is refused if this program may decide differently, unless
-    `anyway`: nothing would show it.
+    Of several recordings, one for each run of a server, it is the one of the number `run`, the oldest being 1. Without
+    it, it is the latest; with `wall`, seconds since 1970, the latest that began before.
+
+    One without answers (format 1) is refused if this program may decide differently, unless `anyway`: nothing would
+    show it.
     """
-    logs = [Log(path, recording) for recording in open_recordings(path).recordings]
-    chosen = next((log for log in reversed(logs) if wall is None or _begins_before(log, wall)), logs[0])
+    opened = open_recordings(path)
+    runs = len(opened.recordings)
+    logs = [Log(path, recording, number, runs) for number, recording in enumerate(opened.recordings, start=1)]
+    if run is not None:
+        opened.run(run)
+        chosen = logs[run - 1]
+    else:
+        chosen = next((log for log in reversed(logs) if wall is None or _begins_before(log, wall)), logs[0])
     if refused := refusals(chosen.recording):
         raise RecordingError(f"{path}: cannot be replayed: {'; '.join(refused)}")
     if not anyway and chosen.header.waggle == 1 and (differs := chosen.doubts):

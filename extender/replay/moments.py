@@ -100,7 +100,8 @@ def limit_of(moment: Moment, span: Span) -> tuple[float, int | None]:
 def beyond(moment: Moment, span: Span, last: float, number: int) -> MomentError:
     """Return what to say if the log ends before the moment: `last` and `number` are those of its last event."""
     until = f"it has {number} events, from {clock_text(span.first, span)} to {clock_text(last, span)}"
-    return MomentError(f"{moment.text} is after the end of the log: {until} (+{duration_text(last - span.first)})")
+    lasts = duration_text(last - span.first)
+    return MomentError(f"{moment.text} is after the end of the log: {until} (+{lasts}); `end` is its last moment")
 
 
 def clock_text(at: float, span: Span) -> str:

@@ -338,7 +338,7 @@ def test_what_cannot_be_used_is_said_before_anything_is_started(
 
     done = demo(slots, *arguments, "--settings", str(tmp_path / "settings.yaml"))
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""

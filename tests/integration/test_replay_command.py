@@ -64,9 +64,11 @@ def test_what_would_have_been_different(log: Path, tmp_path: Path):
     assert [each.name for each in decode(files[2].read_bytes()).runs] == ["as recorded", "recorded settings", "fgd"]
 
 
-def test_other_settings_and_json_on_standard_output(log: Path, tmp_path: Path):
+@pytest.mark.parametrize("text", ["algorithm: {name: packing, settings: {strategy: spread}}\n", "strategy: spread\n"])
+def test_other_settings_and_json_on_standard_output(log: Path, tmp_path: Path, text: str):
+    """The file is a configuration, or has the settings of the recorded algorithm."""
     new = tmp_path / "new.yaml"
-    new.write_text("algorithm: {name: packing, settings: {strategy: spread}}\n")
+    new.write_text(text)
     found = run(log, "--settings", new, "--json", "-")
     assert decode(found.stdout.encode()).runs[2].name == str(new)
 
@@ -90,9 +92,9 @@ def test_other_settings_and_json_on_standard_output(log: Path, tmp_path: Path):
         (["--seed", "-1"], "--seed"),
     ],
 )
-def test_bad_input_ends_with_status_1_and_says_why(log: Path, options: list[str], said: str):
+def test_bad_input_ends_with_status_2_and_says_why(log: Path, options: list[str], said: str):
     found = run(log, *options)
-    assert found.exit_code == 1
+    assert found.exit_code == 2
     assert said in " ".join(found.stderr.split())
     assert found.stdout == ""
 
@@ -102,14 +104,14 @@ def test_a_file_that_is_no_recording_is_named(tmp_path: Path):
     foreign.write_text("hello\n")
     for options in (["--at", "end"], ["--step"], ["--algorithm", "fgd"]):
         found = run(foreign, *options)
-        assert (found.exit_code, "foreign.log" in found.stderr) == (1, True)
+        assert (found.exit_code, "foreign.log" in found.stderr) == (2, True)
 
 
 def test_settings_that_do_not_parse_are_named(log: Path, tmp_path: Path):
     new = tmp_path / "new.yaml"
     new.write_text("algorithm: {name: packing, settings: {strategy: up}}\n")
     found = run(log, "--settings", new)
-    assert (found.exit_code, "strategy" in found.stderr) == (1, True)
+    assert (found.exit_code, "strategy" in found.stderr) == (2, True)
 
 
 def test_ctrl_c_ends_with_status_130(capsys: pytest.CaptureFixture[str]):

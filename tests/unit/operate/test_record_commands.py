@@ -18,7 +18,8 @@ from extender.recording.cutting import cut
 from extender.recording.encoding import encode_instructions
 from extender.recording.log import open_log
 from extender.recording.records import RecordingError
-from extender.recording.replaying import Replay
+from extender.recording.replaying import Replay, is_decision
+from extender.replay.texts import decision_text
 from extender.scheduling.events import NodeSeen, Synced
 from tests.support.engine.lives import Life, lives
 from tests.support.engine.scripted_log import ScriptedLog, gpu_node, gpu_pod, two_nodes
@@ -97,13 +98,13 @@ def test_json_has_names_of_nodes_in_full(log: Path) -> None:
         (["--from", "0"], "the first event has number 1"),
         (["--pod", "a/b/c"], "expected NAMESPACE/NAME"),
         (["--pod", "/c"], "expected NAMESPACE/NAME"),
-        (["--run", "2"], "has 1 runs of a server; there is no run 2"),
+        (["--run", "2"], "has 1 run of a server; there is no run 2"),
         (["--run", "0"], "--run"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_what_was_expected(log: Path, options: list[str], why: str) -> None:
     result = record("show", log, *options)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert why in said(result)
 
 
@@ -175,7 +176,7 @@ def test_cut_refuses_what_it_cannot_do_and_writes_nothing(log: Path, tmp_path: P
     assert not part.exists()
     part.write_text("something else")
     result = record("cut", log, part)
-    assert (result.exit_code, part.read_text()) == (1, "something else")
+    assert (result.exit_code, part.read_text()) == (2, "something else")
     assert "is there already" in said(result)
 
 
@@ -197,7 +198,8 @@ def test_stats_count_events_bytes_pods_nodes_and_decisions(log: Path) -> None:
     assert run["kinds"]["FilterRequested"]["events"] == 3
     lines = log.read_bytes().splitlines(keepends=True)[1:]
     assert sum(each["bytes"] for each in run["kinds"].values()) == sum(map(len, lines))
-    assert run["decisions"] == {"filter: placed": 2, "bind: done": 2, "filter: refused, NodeLacksResource": 1}
+    assert run["decisions"] == {"filter: placed": 2, "filter: refused, NodeLacksResource": 1}
+    assert run["others"] == {"bind: done": 2}
     text = record("stats", log).output
     assert "16 events (#1 to #16) in 5m0s" in text
     assert "filter: refused, NodeLacksResource  1" in text
@@ -236,7 +238,7 @@ def test_a_recording_without_its_first_event_is_not_anonymized(log: Path, tmp_pa
     part = tmp_path / "part.gz"
     record("cut", log, part, "--from", "10")
     result = record("anonymize", part, tmp_path / "out.gz")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "a checkpoint cannot be anonymized" in said(result)
     assert not (tmp_path / "out.gz").exists()
 
@@ -248,3 +250,23 @@ def test_an_algorithm_that_reads_names_is_told(log: Path, tmp_path: Path, monkey
     assert result.exit_code == 1
     assert "1 of 16 events have other answers without the names" in said(result)
     assert "event 5: filter x" in said(result)
+
+
+# -- decisions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["packing", "hived"])
+def test_every_command_counts_the_same_decisions(algorithm: str, tmp_path: Path) -> None:
+    """Those that `show` prints behind arrows, `stats` and `replay` count, and `--step` stops at."""
+    (tmp_path / "log").write_bytes(a_life(algorithm).log)
+    recording = open_log(tmp_path / "log").recordings[0]
+    answers = [each for played in Replay(recording) for each in played.instructions]
+    assert [each for each in answers if is_decision(each) != bool(decision_text(each))] == []
+    count = sum(map(is_decision, answers))
+    assert count > 5
+    shown = [line for line in record("show", tmp_path / "log").stdout.splitlines() if line.startswith("    -> ")]
+    (run,) = json.loads(record("stats", tmp_path / "log", "-o", "json").stdout)
+    replayed = CliRunner().invoke(app, ["replay", str(tmp_path / "log")]).output
+    assert (len(shown), sum(run["decisions"].values())) == (count, count)
+    assert f"{count} decisions" in record("stats", tmp_path / "log").output
+    assert f" {count} decisions, all the same" in replayed

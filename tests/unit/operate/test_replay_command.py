@@ -43,7 +43,7 @@ def edited(path: Path, change: Callable[[list[dict[str, Any]]], object]) -> Path
 def test_all_the_same(log: Path) -> None:
     result = replay(log)
     assert result.exit_code == 0
-    assert "16 events, 5 decisions, all the same. 5m0s replayed in" in result.output
+    assert "16 events, 3 decisions, all the same. 5m0s replayed in" in result.output
 
 
 def test_the_first_divergence_has_both_decisions_with_their_reasons_and_the_pods_history(log: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_first_divergence_has_both_decisions_with_their_reasons_and_the_pods
         lines[15]["out"][0][1].update(reason=why, nodes={})
 
     result = replay(edited(log, other))
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "after 4 events with the same answers, the first divergence:" in result.output
     assert "#5 filter default/a, 2 nodes offered" in result.output
     assert "was: placed on n2" in result.output
@@ -86,13 +86,13 @@ def test_a_log_of_format_1_is_replayed_without_comparison(log: Path) -> None:
 
     result = replay(edited(log, first))
     assert result.exit_code == 0
-    assert "16 events, 5 decisions, none compared" in result.output
+    assert "16 events, 3 decisions, none compared" in result.output
 
     def constants(lines: list[dict[str, Any]]) -> None:
         lines[0]["constants"]["algorithm.reasons.LONGEST"] = 7
 
     result = replay(edited(log, constants))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "algorithm.reasons.LONGEST was 7, and is 512 now" in " ".join(result.output.split())
 
 
@@ -123,7 +123,7 @@ def test_other_constants_are_said_where_decisions_are_compared(log: Path) -> Non
 )
 def test_a_log_that_cannot_be_replayed_says_why(log: Path, change: Callable[[Any], object], said: str) -> None:
     result = replay(edited(log, change))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert said in " ".join(result.output.split())
 
 
@@ -138,7 +138,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path, what: str) -> None:
     elif what == "text":
         path.write_text("Dear diary,\n")
     result = replay(path)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     said = {
         "nothing": "No such file",
         "empty": "no header",
@@ -153,7 +153,7 @@ def test_a_log_of_an_earlier_release_replays_or_names_the_constants_that_differ(
     """Two logs that the release before this format has written: a life of tests/support/engine/lives.py."""
     path = FIXTURES / f"format-1-{algorithm}.log.gz"
     result = replay(path)
-    if result.exit_code == 1:
+    if result.exit_code == 2:
         assert "this program may decide differently, and a log of format 1 has no answers to compare with: " in said(
             result
         )
@@ -175,3 +175,53 @@ def test_a_log_of_format_2_with_its_first_forms_of_lists_replays() -> None:
     assert "59 events, 8 decisions, all the same" in heard[-1]
     offers = [len(step.event.nodes) for step in open_log(path).recordings[0].steps() if hasattr(step.event, "nodes")]
     assert offers == [40, 40, 40, 20, 40, 39, 40, 40]
+
+
+# -- runs and decisions -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_runs(tmp_path: Path) -> Path:
+    """A folder with two runs of a server: of sixteen events, and of its first four ones."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    text = two_nodes().write(tmp_path / "one").read_bytes()
+    (folder / "000001.waggle-log.gz").write_bytes(gzip.compress(text))
+    few = b"".join(text.splitlines(keepends=True)[:5]).replace(b'"scripted"', b'"another"')
+    (folder / "000002.waggle-log.gz").write_bytes(gzip.compress(few))
+    return folder
+
+
+def test_all_runs_are_replayed_and_each_says_which_it_is(two_runs: Path) -> None:
+    result = CliRunner().invoke(app, ["replay", str(two_runs)])
+    assert result.exit_code == 0
+    assert f"run 1 of 2, {two_runs}/000001.waggle-log.gz: 16 events, 3 decisions, all the same" in result.output
+    assert f"run 2 of 2, {two_runs}/000002.waggle-log.gz: 4 events, 0 decisions, all the same" in result.output
+
+
+@pytest.mark.parametrize(("options", "shown"), [([], "run 2 of 2"), (["--run", "1"], "run 1 of 2")])
+def test_a_run_is_chosen_and_said(two_runs: Path, options: list[str], shown: str) -> None:
+    """Of a moment and of steps it is the latest, unless --run names another."""
+    moment = CliRunner().invoke(app, ["replay", str(two_runs), "--at", "end", *options])
+    assert (moment.exit_code, f"Replay of runs, {shown} at +" in moment.output) == (0, True), moment.output
+    other = ["--algorithm", "fgd"]
+    compared = CliRunner().invoke(app, ["replay", str(two_runs), *other, *options])
+    assert (compared.exit_code, f"What runs, {shown} does not contain" in compared.output) == (0, True)
+
+
+def test_one_run_alone_is_compared(two_runs: Path) -> None:
+    result = CliRunner().invoke(app, ["replay", str(two_runs), "--run", "2"])
+    assert "run 2 of 2" in result.output
+    assert "run 1 of 2" not in result.output
+
+
+@pytest.mark.parametrize("options", [[], ["--at", "end"], ["--step"], ["--algorithm", "fgd"]])
+def test_a_run_that_is_not_there_is_refused(two_runs: Path, options: list[str]) -> None:
+    result = CliRunner().invoke(app, ["replay", str(two_runs), "--run", "3", *options])
+    assert (result.exit_code, "has 2 runs of a server; there is no run 3" in said(result)) == (2, True)
+
+
+def test_a_moment_after_the_end_says_what_the_log_has(log: Path) -> None:
+    result = CliRunner().invoke(app, ["replay", str(log), "--at", "+2h"])
+    assert result.exit_code == 2
+    assert "it has 16 events, from +0s to +5m0s (+5m0s); `end` is its last moment" in said(result)

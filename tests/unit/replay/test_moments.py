@@ -64,7 +64,7 @@ def test_a_moment_after_the_end_names_the_range():
 
     assert said == (
         "+10m is after the end of the log: it has 7 events, from 2023-11-14T22:15:00.000Z to 2023-11-14T22:16:30.000Z "
-        "(+1m30s)"
+        "(+1m30s); `end` is its last moment"
     )
 
 

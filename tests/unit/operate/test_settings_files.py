@@ -1,0 +1,49 @@
+"""A file of `--settings`: a configuration of Waggle or the algorithm's own settings, and what it may not be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extender.demo.run import Demo, DemoInputError
+from extender.operate.settings_files import configuration_text, own_settings
+from extender.settings import SettingsError, load, parse
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "new.yaml").write_text(text)
+    return folder / "new.yaml"
+
+
+@pytest.mark.parametrize("text", ["strategy: spread", "algorithm: {name: packing, settings: {strategy: spread}}"])
+def test_both_formats_are_the_same(tmp_path: Path, text: str):
+    file = written(tmp_path, text)
+    assert own_settings(file, "packing") == {"strategy": "spread"}
+    assert parse(configuration_text(file, "packing"), file).algorithm.name == "packing"
+
+
+def test_a_configuration_keeps_its_other_sections(tmp_path: Path):
+    file = written(tmp_path, "holds: {lease_seconds: 7}")
+    assert parse(configuration_text(file, "packing"), file).holds == load(file).holds
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("algorithm: {name: fgd}", "new.yaml: algorithm.name: expected packing, got 'fgd'"),
+        ("- 3", "new.yaml: expected fields, as `name: value`"),
+        ("a: {", "new.yaml: while parsing"),
+        ("algorithm: {name: packing}\nmood: good", "new.yaml: mood"),
+    ],
+)
+def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, why: str):
+    with pytest.raises(SettingsError, match=".*".join(why.split())):
+        configuration_text(written(tmp_path, text), "packing")
+
+
+def test_the_demo_takes_a_configuration_too(tmp_path: Path):
+    """Bad settings show that they were read; nothing is started."""
+    file = written(tmp_path, "algorithm: {name: packing, settings: {strategy: heap}}")
+    with pytest.raises(DemoInputError, match="strategy"):
+        Demo(settings=file).run()
