@@ -8,3 +8,5 @@ AFTER = "waggle.dev/after"
 GATE = "waggle.dev/after"
 #: Labels that name a pod's PodGroup, for the out-of-tree coscheduling plug-in.
 GROUP_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+#: Annotations that name a pod's PodGroup, for Volcano.
+GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")

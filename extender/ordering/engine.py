@@ -30,7 +30,7 @@ from extender.ordering.judging import Judge
 from extender.ordering.records import PodKey
 from extender.ordering.releasing import Releasing
 from extender.ordering.state import EngineState, Phase
-from extender.ordering.waiting import PodHandler
+from extender.ordering.waiting import UNDECIDED, PodHandler
 from extender.ordering.workloads import WorkloadHandler
 from extender.ordering.writes.gate import GateRemoved
 from extender.ordering.writes.met import MetMarked
@@ -124,7 +124,7 @@ class OrderingEngine:
 
     def _look_at_all(self) -> None:
         for uid, waiting in self.state.waiting.items():
-            if waiting.phase is Phase.WAITING:
+            if waiting.phase in UNDECIDED:
                 self.state.looks[uid] = None
 
     def _term_begun(self, event: TermBegun) -> None:
@@ -170,7 +170,10 @@ class OrderingEngine:
         assert parked <= state.waiting.keys(), f"{parked - state.waiting.keys()} are parked and do not wait"
         for uid, waiting in state.waiting.items():
             assert waiting.record == state.tree.pods[uid], f"{uid}: another record"
-            if waiting.phase is not Phase.WAITING:
+            if waiting.phase is Phase.FREE:
+                holds = waiting.held or waiting.after or waiting.record.is_gated
+                assert not holds, f"{uid} is not free"
+            elif waiting.phase is not Phase.WAITING:
                 assert uid not in parked, f"{uid} is parked and {waiting.phase}"
             elif state.is_synced and uid not in state.looks:
                 assert waiting.reason == waiting.held, f"{uid}: {waiting.reason} is not told"

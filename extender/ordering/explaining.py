@@ -143,6 +143,9 @@ def _sentence(text: str) -> str:
 
 
 def _after_release(waiting: Waiting) -> Iterator[str]:
+    if waiting.phase is Phase.FREE:
+        yield "Nothing holds it back: neither it nor what it belongs to declares anything."
+        return
     if waiting.phase is Phase.RELEASED:
         yield "Nothing holds it back: what it declares was met, or it declares nothing."
         return

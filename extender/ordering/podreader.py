@@ -9,7 +9,7 @@ import msgspec
 
 from algorithm.decoding import DecodeError
 from algorithm.hived.formats.podspec import SPEC, UserError, parse_spec
-from extender.core.ordering_names import AFTER, GROUP_LABELS
+from extender.core.ordering_names import AFTER, GROUP_ANNOTATIONS, GROUP_LABELS
 from extender.ordering.after import parse_met, try_after
 from extender.ordering.depends_on import part_name
 from extender.ordering.owners import Owner, controller_of
@@ -18,8 +18,6 @@ from extender.ordering.records import GROUP, MET, VOLCANO_TASK, PodKey, PodRecor
 #: A gang, and how many of its pods must have a place at once: `algorithm.packing.gangs`.
 GANG, GANG_MIN = "waggle.dev/gang", "waggle.dev/gang-min"
 _VOLCANO_JOB, _VOLCANO_TASK = "volcano.sh/job-name", "volcano.sh/task-spec"
-#: PodGroups that are named by an annotation (Volcano).
-_GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _MOST_GATES = 100
 _MOST_MINIMUM = 1_000_000
 
@@ -106,6 +104,7 @@ def pod_from_wire(wire: PodWire) -> PodRecord:
         controlled=any(each.controller for each in meta.owner_references or ()),
         group=group,
         has_group_object=is_object,
+        names_group=any(name in annotations for name in GROUP_ANNOTATIONS),
         minimum=minimum,
         part=_task(labels, annotations, meta.namespace),
     )
@@ -122,7 +121,7 @@ def _group(
         return Target(GROUP, namespace, name), True, _minimum(annotations.get(GANG_MIN))
     if found := _affinity_group(annotations.get(SPEC, ""), namespace):
         return found[0], False, found[1]
-    names = [labels.get(each) for each in GROUP_LABELS] + [annotations.get(each) for each in _GROUP_ANNOTATIONS]
+    names = [labels.get(each) for each in GROUP_LABELS] + [annotations.get(each) for each in GROUP_ANNOTATIONS]
     name = next(filter(None, names), None)
     return (Target(GROUP, namespace, name), True, 1) if name else (None, False, 1)
 

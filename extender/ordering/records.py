@@ -141,6 +141,8 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     #: Its gang. `has_group_object`: named by spec.schedulingGroup, so that a PodGroup exists, or will.
     group: Target | None = None
     has_group_object: bool = False
+    #: Whether an annotation of another scheduler names a group, also if the name is empty or does not count.
+    names_group: bool = False
     #: How many pods its gang needs at once, as far as the pod says so.
     minimum: int = 1
     #: The task of a Volcano Job that it belongs to.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from extender.core.outcomes import Outcome, OutcomeKind
-from extender.ordering.records import GATE, RELEASED, PodRecord, State
+from extender.ordering.records import GATE, RELEASED, PodRecord
 from extender.ordering.state import EngineState, Phase, Waiting, backed_off
 from extender.ordering.writes.gate import RemoveGate
 from extender.ordering.writes.met import MarkMet
@@ -30,7 +30,7 @@ class Releasing:
         self._state.sends[uid] = None
 
     def mark(self, waiting: Waiting) -> None:
-        """Record on a pod what is met for good, so that the next leader knows it if the target is deleted."""
+        """Record on a pod what is met, so that the next leader knows it if the target fails or is deleted."""
         if self._state.term is not None and not waiting.token and _unmarked(waiting):
             self._send_mark(waiting, tuple(sorted(_unmarked(waiting) | waiting.record.met)))
 
@@ -158,6 +158,5 @@ class Releasing:
 
 
 def _unmarked(waiting: Waiting) -> set[str]:
-    """The dependencies that are met for good, and are not recorded on the pod."""
-    ends = {each.key for each in waiting.after if each.state is State.COMPLETE}
-    return (waiting.met & ends) - waiting.record.met
+    """The dependencies that are met, and are not recorded on the pod."""
+    return (waiting.met & {each.key for each in waiting.after}) - waiting.record.met

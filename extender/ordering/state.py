@@ -26,6 +26,8 @@ class Phase(StrEnum):
     """The states of a pod: see the diagram in the package."""
 
     WAITING = "waiting"
+    #: It neither declares nor inherits anything, and has no gate. That may change until it is bound.
+    FREE = "free"
     #: Nothing holds it back any more; that is being written.
     RELEASING = "releasing"
     RELEASED = "released"

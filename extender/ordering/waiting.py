@@ -13,6 +13,8 @@ from extender.ordering.state import EngineState, Phase, Waiting, declaration_key
 
 #: How many pods are looked at after one event. The others follow at once, after other events had their turn.
 LOOKS = 128
+#: Phases in which a pod is looked at when something changes.
+UNDECIDED = (Phase.WAITING, Phase.FREE)
 
 
 class PodHandler:
@@ -102,7 +104,7 @@ class PodHandler:
             return
         for uid in list(islice(state.looks, LOOKS)):
             del state.looks[uid]
-            if (waiting := state.waiting.get(uid)) and waiting.phase is Phase.WAITING:
+            if (waiting := state.waiting.get(uid)) and waiting.phase in UNDECIDED:
                 self._look(uid, waiting)
 
     def _look(self, uid: str, waiting: Waiting) -> None:
@@ -116,13 +118,9 @@ class PodHandler:
         if waiting.reason is None:
             self._release(uid, waiting)
             return
+        waiting.phase = Phase.WAITING
         state.tree.wait(uid, waits=True)
-        targets, above = self._judge.keys(waiting)
-        keys = [*map(str, targets), *map(declaration_key, above)]
-        if keys:
-            assert state.index.park(uid, state.index.look(keys)), "nothing is touched between look and park"
-        else:
-            state.index.drop(uid)
+        self._park(uid, waiting)
         due = self._judge.due(waiting)
         if due is None:
             state.graces.discard(uid)
@@ -135,6 +133,15 @@ class PodHandler:
             return
         self._say(waiting)
         self._releasing.mark(waiting)
+
+    def _park(self, uid: str, waiting: Waiting) -> None:
+        targets, above = self._judge.keys(waiting)
+        keys = [*map(str, targets), *map(declaration_key, above)]
+        if keys:
+            index = self._state.index
+            assert index.park(uid, index.look(keys)), "nothing is touched between look and park"
+        else:
+            self._state.index.drop(uid)
 
     def _say(self, waiting: Waiting) -> None:
         """Tell the engine of pods and people why a pod waits, if that is news to them."""
@@ -151,20 +158,24 @@ class PodHandler:
             )
 
     def _release(self, uid: str, waiting: Waiting) -> None:
-        """Let a pod go, once and for all."""
+        """Let a pod go. Once it is recorded on the pod, that is for ever; but there is nothing to record on a pod that
+        nothing holds back: it is held back if something is declared for it before it is bound, as after a restart."""
         state, record = self._state, waiting.record
+        was_free = waiting.phase is Phase.FREE
         state.tree.wait(uid, waits=False)
         self._park_nowhere(uid)
         waiting.held = waiting.told = None
-        if waiting.is_judged or waiting.after or may_be_refused(record):
+        if not was_free and (waiting.is_judged or waiting.after or may_be_refused(record)):
             waiting.is_judged = True
             state.out.append(LetGo(record.key, uid, state.number))
-        is_marked = RELEASED in record.met or not (waiting.after or record.declares)
-        if record.is_gated or not is_marked:
+        if RELEASED in record.met and not record.is_gated:
+            waiting.phase = Phase.RELEASED
+        elif record.is_gated or waiting.after or record.declares:
             waiting.phase = Phase.RELEASING
             self._releasing.begin(uid)
         else:
-            waiting.phase = Phase.RELEASED
+            waiting.phase = Phase.FREE
+            self._park(uid, waiting)
 
     # -- leadership
 
@@ -178,7 +189,13 @@ class PodHandler:
 
 def may_be_refused(record: PodRecord) -> bool:
     """Whether the engine of pods refuses a pod until it hears of it: it declares dependencies, or may inherit some."""
-    return record.declares or record.controlled or record.owner is not None or record.group is not None
+    return (
+        record.declares
+        or record.controlled
+        or record.owner is not None
+        or record.names_group
+        or record.group is not None
+    )
 
 
 def _declaration(record: PodRecord) -> tuple[object, ...]:

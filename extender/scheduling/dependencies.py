@@ -19,7 +19,7 @@ from collections import Counter
 from algorithm.model import Pod, lookup
 from algorithm.reasons import Code, Reason, reason
 from algorithm.tables import Table
-from extender.core.ordering_names import AFTER, GROUP_LABELS
+from extender.core.ordering_names import AFTER, GROUP_ANNOTATIONS, GROUP_LABELS
 from extender.scheduling.events import DependenciesChanged, DependenciesForgotten, Instruction
 from extender.scheduling.reads import GANG_ANNOTATION
 from extender.scheduling.requeue import Requeuer
@@ -119,10 +119,19 @@ CODES = frozenset(
 
 
 def may_inherit(pod: Pod) -> bool:
-    """Whether the pod belongs to something that may declare dependencies for it: a controller, or a gang."""
+    """Whether the pod belongs to something that may declare dependencies for it: a controller, or a gang of Waggle or
+    of another scheduler."""
     if pod.controlled or pod.group:
         return True
-    return any(lookup(pod.labels, label) for label in GROUP_LABELS) or bool(lookup(pod.annotations, GANG_ANNOTATION))
+    if any(lookup(pod.labels, label) for label in GROUP_LABELS):
+        return True
+    annotations = pod.annotations
+    if not annotations:
+        return False
+    # Of the annotations of others only the names are read.
+    return bool(lookup(annotations, GANG_ANNOTATION)) or any(
+        lookup(annotations, name) is not None for name in GROUP_ANNOTATIONS
+    )
 
 
 def declares(pod: Pod) -> bool:

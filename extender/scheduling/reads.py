@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from algorithm.reads import LONGEST_NAME, NATIVE, Reads
-from extender.core.ordering_names import AFTER
+from extender.core.ordering_names import AFTER, GROUP_ANNOTATIONS
 from extender.scheduling.policy import Policy
 from extender.scheduling.writes.preemption_mark import ANNOTATION, LONGEST_RECORD
 
@@ -15,7 +15,8 @@ def reads_for(algorithm: Reads, policy: Policy) -> Reads:
     """The fields that the algorithm and the server together read."""
     wishes = None if algorithm.wishes is None else algorithm.wishes | {ANNOTATION, GANG_ANNOTATION}
     # Whether a pod declares dependencies; what they are is for start-up ordering to read.
-    looked_for = frozenset({AFTER, policy.annotation} - {""})
+    gangs = GROUP_ANNOTATIONS if policy.ordering else ()
+    looked_for = frozenset({AFTER, policy.annotation, *gangs} - {""})
     # An algorithm that reads the gang's name by itself also says how long it may be.
     displayed = {} if GANG_ANNOTATION in (algorithm.wishes or ()) else {GANG_ANNOTATION: LONGEST_NAME}
     lengths = {**displayed, **algorithm.lengths, ANNOTATION: LONGEST_RECORD}

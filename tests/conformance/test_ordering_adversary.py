@@ -12,6 +12,10 @@ def test_random_courses_end_as_the_documents_say() -> None:
     assert [each for seed in range(150) if (each := courses.fault(seed))] == []
 
 
+def test_a_server_that_starts_anew_after_each_step_decides_the_same() -> None:
+    assert [each for seed in range(20_000, 20_040) if (each := courses.fault(seed, restless=True))] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(2))
 def test_many_random_courses_end_as_the_documents_say(block: int) -> None:

@@ -19,8 +19,10 @@ import yaml
 
 #: Levels of nesting in one document. A CustomResourceDefinition has some forty.
 MOST_DEPTH = 100
-#: Values in one text, aliases followed: some eight times those of 2,000 pods.
+#: Values in one document, aliases followed: some eight times those of a List of 2,000 pods.
 MOST_VALUES = 1_000_000
+#: Values in one text, aliases followed: those of 100,000 pods that have 40 each.
+MOST_IN_TEXT = 4_000_000
 #: Values that merge keys (`<<`) may copy in one text.
 _MOST_MERGED = 200_000
 _LONGEST_NUMBER = 64
@@ -69,7 +71,7 @@ def read_values(text: str) -> Iterator[Document]:
 
 def _as_json(text: str) -> Any:
     """Return the value of a JSON text; None if it is none, or so deep or large that it has to be read by events."""
-    if text.count(",") + text.count(":") > MOST_VALUES:
+    if text.count(",") + text.count(":") > MOST_VALUES:  # one document
         return None
     try:
         found = msgspec.json.decode(text)
@@ -207,8 +209,10 @@ class _Builder:
         top.size += size
         if len(self._stack) == 1:
             self._total += top.size
-        if max(self._total, top.size) > MOST_VALUES:
-            raise ValueFault(f"line {line}: more than {MOST_VALUES} values, aliases followed")
+        if top.size > MOST_VALUES:
+            raise ValueFault(f"line {line}: more than {MOST_VALUES} values in one document, aliases followed")
+        if self._total > MOST_IN_TEXT:
+            raise ValueFault(f"line {line}: more than {MOST_IN_TEXT} values, aliases followed")
 
 
 def _mappings(value: Any, line: int) -> list[Any]:

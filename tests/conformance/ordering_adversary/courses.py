@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from extender.core.ordering_names import AFTER, GATE
+from extender.core.ordering_names import AFTER, GATE, GROUP_ANNOTATIONS
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.ordering.engine import OrderingEngine
 from extender.ordering.events import (
@@ -48,9 +48,10 @@ _DONE = Outcome(OutcomeKind.DONE)
 
 
 class Course:
-    """One cluster with one server."""
+    """One cluster with one server. `restless`: another server starts after each step."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, restless: bool = False) -> None:
+        self.restless = restless
         self.some = random.Random(seed)
         self.objects: dict[Name, Object] = {}
         self.oracle = Oracle(self.objects)
@@ -65,6 +66,9 @@ class Course:
         for _ in range(steps):
             self._step()
             self._compare()
+            if self.restless:
+                self._restart()
+                self._compare()
         self._pass_time(3 * GRACE)
         self._compare()
         self._compare_troubles()
@@ -79,6 +83,7 @@ class Course:
             (6, self._change_workload),
             (3, self._remove),
             (2, lambda: self._pass_time(self.some.choice((1.0, 20.0, 61.0)))),
+            (2, self._declare),
             (1, self._restart),
         ]
         weights, calls = zip(*moves, strict=True)
@@ -134,8 +139,11 @@ class Course:
         if owner is not None and owner[0] == "VolcanoJob":
             labels = {"volcano.sh/job-name": owner[1], "volcano.sh/task-spec": task}
         gang = self.some.choice(("", "", "", *self.names))
-        more = {"gang": gang, "gang_min": self.some.choice((1, 2))} if gang else {}
+        more: Object = {"gang": gang, "gang_min": self.some.choice((1, 2))} if gang else {}
+        if ("Group", gang) in self.objects and self.some.random() < 0.5:
+            more |= {"gang_min": 1, "foreign": True}
         gates = [{"name": GATE}] if self.some.random() < 0.6 else []
+        more["gated"] = bool(gates)
         self._put("Pod", name, {"schedulingGates": gates}, owner=owner, labels=labels, annotations=True, more=more)
 
     def _after(self, own: str) -> list[tuple[Name, str, bool, float]]:
@@ -168,6 +176,17 @@ class Course:
         if self.some.random() < 0.1:
             pod["metadata"]["deletionTimestamp"] = "2026-11-24T00:00:00Z"
         self._show("Pod", name, f"{name} is {status['phase']} on {spec.get('nodeName', 'no node')}")
+
+    def _declare(self) -> None:
+        """Dependencies are added to an object that exists, changed, or taken away: pods that nothing held wait now."""
+        kind, name = self.some.choice([*self.objects, ("", "")])
+        if not kind or kind == "ReplicaSet":
+            return
+        obj = self.objects[kind, name]
+        obj["after"] = self._after(name)
+        obj.pop("wrong", None)
+        obj["metadata"]["annotations"][AFTER] = json.dumps([_entry(*each) for each in obj["after"]])
+        self._show(kind, name, f"{kind}/{name} declares {obj['metadata']['annotations'][AFTER]}")
 
     def _change_workload(self) -> None:
         found = [key for key in self.objects if key[0] in ("Job", "JobSet", "VolcanoJob")]
@@ -250,7 +269,9 @@ class Course:
         meta["annotations"] = {}
         if kind == "Pod":
             obj["status"] = {"phase": "Pending"}
-            if obj.get("gang"):
+            if obj.get("foreign"):
+                meta["annotations"] |= {self.some.choice(GROUP_ANNOTATIONS): obj["gang"]}
+            elif obj.get("gang"):
                 meta["annotations"] |= {"waggle.dev/gang": obj["gang"], "waggle.dev/gang-min": str(obj["gang_min"])}
         if annotations and self.some.random() < (0.7 if kind == "Pod" else 0.3):
             obj["after"] = self._after(name)
@@ -345,10 +366,10 @@ def _gone(kind: str, obj: Object) -> PodGone | WorkloadGone:
     return WorkloadGone(seen.workload.target, seen.workload.uid)
 
 
-def fault(seed: int, steps: int = 60) -> str:
+def fault(seed: int, steps: int = 60, *, restless: bool = False) -> str:
     """What is wrong with the course of this seed; "" if nothing."""
     try:
-        Course(seed).run(steps)
+        Course(seed, restless=restless).run(steps)
     except AssertionError as error:
         return f"seed {seed}: {error}"
     return ""

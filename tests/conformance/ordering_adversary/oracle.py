@@ -43,24 +43,27 @@ class Oracle:
         """Something has changed: release who may go."""
         for pod in list(self.pods()):
             uid = pod["metadata"]["uid"]
-            if _may_wait(pod) and uid not in self.released and not self.unmet(pod) and not self.is_wrong(pod):
+            if _may_wait(pod) and uid not in self.released and self._is_held(pod) and self._may_go(pod):
                 self.released.add(uid)
 
-    def restart(self) -> None:
-        """Only what stands on the objects is left: completions that were met, and releases.
+    def _is_held(self, pod: Object) -> bool:
+        """Whether there is anything to release it from: a gate that it came with, or a declaration. Else it is free."""
+        declared = "after" in pod or any(True for _ in self.clauses(pod))
+        return bool(pod.get("gated") or declared)
 
-        The release of a pod without a gate that neither declared nor inherited anything is written nowhere.
-        """
+    def _may_go(self, pod: Object) -> bool:
+        return not self.unmet(pod) and not self.is_wrong(pod)
+
+    def restart(self) -> None:
+        """Only what stands on the objects is left: what was met, and releases."""
         self.missing = {}
         marks = {pod["metadata"]["uid"]: pod["metadata"]["annotations"].get(MET) for pod in self.pods()}
         self.released = {uid for uid in self.released if marks.get(uid) == RELEASED}
-        for uid, met in self.met.items():
-            self.met[uid] = {each for each in met if each[1] == "Complete"}
 
     def waits(self) -> set[str]:
         """The names of the pods that are held back."""
-        found = (pod["metadata"] for pod in self.pods() if _may_wait(pod))
-        return {each["name"] for each in found if each["uid"] not in self.released}
+        found = (pod for pod in self.pods() if _may_wait(pod) and pod["metadata"]["uid"] not in self.released)
+        return {pod["metadata"]["name"] for pod in found if not self._may_go(pod)}
 
     def pods(self) -> Iterator[Object]:
         return (each for (kind, _), each in self.objects.items() if kind == "Pod")

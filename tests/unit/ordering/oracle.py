@@ -30,7 +30,7 @@ class Oracle:
         self.workloads, self.now = workloads, now
         self.released &= self.pods.keys()
         for uid, record in self.pods.items():
-            if self.is_candidate(record) and uid not in self.released and self._may_go(record):
+            if self.is_candidate(record) and self._is_held(record) and self._may_go(record):
                 self.released.add(uid)
 
     def restart(self) -> None:
@@ -43,7 +43,12 @@ class Oracle:
         return not record.node and not record.terminating and record.phase == "Pending"
 
     def waits(self) -> set[str]:
-        return {uid for uid, each in self.pods.items() if self.is_candidate(each) and uid not in self.released}
+        found = ((uid, each) for uid, each in self.pods.items() if self.is_candidate(each) and uid not in self.released)
+        return {uid for uid, each in found if not self._may_go(each)}
+
+    def _is_held(self, record: PodRecord) -> bool:
+        """Whether there is anything to release it from: a gate, or a declaration. Else it is free as long as that."""
+        return bool(record.gates or record.declares or self.after(record) or RELEASED in record.met)
 
     # -- one pod
 

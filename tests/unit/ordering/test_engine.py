@@ -336,3 +336,28 @@ def test_failed_pods_of_a_gang_fail_it_unless_a_controller_replaces_them() -> No
     bare = World()
     bare.put(pod("b", "[group/g]"), running(pod("g-0", group="g"), phase="Failed"))
     assert bare.waits("b").endswith("Group/ml/g failed: too many of its pods failed")
+
+
+def test_a_pod_without_a_gate_waits_as_soon_as_something_is_declared_for_it() -> None:
+    """Also for a server that starts only then: it cannot know that nothing was declared before."""
+    world, late = World(), World()
+    group = workload("Group/g", 1, "[job/a]", uid="uid-g")
+    world.put(msgspec.structs.replace(group, after=()), pod("p", group="g"))
+    assert world.held == {"p": ""}
+    world.put(group)
+    late.put(group, world.pods["p"])
+    assert world.waits("p") == late.waits("p") == "waits for Job/ml/a to be Ready"
+    world.put(msgspec.structs.replace(group, after=()))
+    assert world.held == {"p": ""}
+    assert not world.writes, "nothing was ever met"
+
+
+def test_a_pod_that_waits_for_others_is_marked_with_what_is_ready() -> None:
+    world = World()
+    world.put(pod("a"), pod("p", "[pod/a, job/b]"))
+    world.put(running(world.pods["a"]))
+    assert [write.met for write in world.writes if isinstance(write, MarkMet)] == [("Pod/ml/a=Ready",)]
+    world.drop("a")
+    after = World()
+    after.put(world.pods["p"])
+    assert after.waits("p") == "waits for Job/ml/b to be Ready"

@@ -12,9 +12,11 @@ from algorithm.decoding import decode_pod
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason, reason
 from algorithm.registry import reads
-from extender.core.ordering_names import AFTER
+from extender.core.ordering_names import AFTER, GROUP_ANNOTATIONS
+from extender.ordering.podreader import decode_pod as decode_ordering_pod
+from extender.ordering.waiting import may_be_refused
 from extender.scheduling.commands import RequeuePod
-from extender.scheduling.dependencies import NOT_JUDGED
+from extender.scheduling.dependencies import NOT_JUDGED, may_inherit
 from extender.scheduling.events import (
     Candidate,
     DependenciesChanged,
@@ -84,6 +86,8 @@ def test_the_reason_is_that_of_start_up_ordering_until_it_lifts() -> None:
         {"group": "g"},
         {"labels": (("scheduling.x-k8s.io/pod-group", "g"),)},
         {"annotations": ((GANG_ANNOTATION, "g"),)},
+        {"annotations": (("scheduling.k8s.io/group-name", ""),)},
+        {"annotations": (("scheduling.volcano.sh/group-name", ""),)},
     ],
 )
 def test_a_pod_that_may_inherit_dependencies_waits_until_it_was_judged(fields: dict[str, Any]) -> None:
@@ -181,3 +185,14 @@ def test_the_informer_keeps_no_text_of_the_annotation() -> None:
     text = '{"metadata":{"name":"p","namespace":"d","uid":"u","annotations":{"waggle.dev/after":"[{job: x}]"}}}'
     kept = decode_pod(text.encode(), reads_for(reads("packing"), Policy(ordering=True)))
     assert kept.annotations == ((AFTER, ""),)
+
+
+@pytest.mark.parametrize("name", GROUP_ANNOTATIONS)
+def test_both_engines_see_that_a_pod_names_a_group_of_another_scheduler(name: str) -> None:
+    """Of the name, which may be empty, this engine keeps nothing: start-up ordering judges each such pod."""
+    for group in ("g", ""):
+        text = json.dumps({"metadata": {"name": "p", "namespace": "d", "uid": "u", "annotations": {name: group}}})
+        kept = decode_pod(text.encode(), reads_for(reads("packing"), Policy(ordering=True)))
+        assert may_inherit(kept)
+        assert may_be_refused(decode_ordering_pod(text.encode()))
+        assert not decode_pod(text.encode(), reads_for(reads("packing"), Policy(ordering=False))).annotations

@@ -85,7 +85,7 @@ def _bomb(levels: int = 9) -> str:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (_bomb(), "line 6: more than 1000000 values, aliases followed"),
+        (_bomb(), "line 6: more than 1000000 values in one document, aliases followed"),
         ("[" * 1_000_000, "line 1: nested more than 100 levels deep"),
         ('{"a":' * 1_000_000, "line 1: nested more than 100 levels deep"),
         ("- " * 100_000, "line 1: nested more than 100 levels deep"),
@@ -132,3 +132,11 @@ def test_the_pure_parser_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None
     fast = list(read_values(text))
     monkeypatch.setattr(values, "_Loader", yaml.SafeLoader)
     assert list(read_values(text)) == fast
+
+
+def test_all_documents_of_a_text_together_have_a_bound() -> None:
+    """Each of them expands to 111,111 values; 36 of them are too many."""
+    text = "\n---\n".join([_bomb(5)] * 40)
+    with pytest.raises(ValueFault, match="more than 4000000 values, aliases followed"):
+        list(read_values(text))
+    assert len(list(read_values("\n---\n".join([_bomb(5)] * 30)))) == 30
