@@ -9,11 +9,19 @@ import pytest
 from tests.support.http.browser import Browser
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One for all modules: its start and end take longer than most tests."""
     with Browser(width=1400, height=900) as browser:
-        browser.resize(1400, 900)
         yield browser
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: Browser) -> Iterator[Browser]:
+    chromium.resize(1400, 900)
+    chromium.dark(False)
+    yield chromium
+    chromium.open("about:blank")  # a page that stays open asks a server that is gone
 
 
 @pytest.fixture(autouse=True)
