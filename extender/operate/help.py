@@ -47,6 +47,16 @@ def first_is(command: str) -> type[TyperGroup]:
     class Group(TyperGroup):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             named = bool(args) and args[0] in self.commands
+            self.commands[command].context_class = typer.Context if named else _Unnamed
             return super().parse_args(ctx, args if named else [command, *args])
 
     return Group
+
+
+class _Unnamed(typer.Context):
+    """Of a command that was not named: help and errors do not name it either."""
+
+    @property
+    def command_path(self) -> str:
+        assert self.parent is not None
+        return self.parent.command_path

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from extender.plan.records import Plan, RawObject
     from extender.plan.showing.difference import Difference
 
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="A line for each object; nothing is left out.")]
+VerboseOption = Annotated[
+    bool, typer.Option("--all", "--verbose", "-v", help="A line for each object; nothing is left out.")
+]
 
 
 def add_plan_commands(app: typer.Typer) -> None:
@@ -53,7 +55,7 @@ def add_plan_commands(app: typer.Typer) -> None:
 
 
 def plan(
-    more_files: Annotated[list[str] | None, typer.Argument(metavar="[FILE...]", help="The same as -f.")] = None,
+    more_files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="The same as -f.")] = None,
     files: Annotated[
         list[str] | None,
         typer.Option(

@@ -162,7 +162,7 @@ class _Reader:
         role = role_of(place.api_version, place.kind)
         key = (place.api_version.rpartition("/")[0], place.kind, place.namespace, place.name)
         if (known := self._objects.get(key)) is not None:
-            self._errors.append(f"{place}: stands in {known.origin}, too")
+            self._errors.append(f"{place}: also appears in {known.origin}")
             return
         if role is Role.UNKNOWN:
             self._unknown.append(str(place))

@@ -1,7 +1,8 @@
 """The lines of a plan: rows that are alike are one line.
 
 Rows of one workload (without one: of one gang) are alike if the same happens to them for the same reason, in the same
-wave. `lines(plan, every=True)` has a line for each row.
+wave. So are lone objects of one kind and namespace, if there are many of them: their line names the first one.
+`lines(plan, every=True)` has a line for each row.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from extender.plan.records import Estimate, Plan, Row, Sign, Total
 
 #: Nodes that a line names.
 _NODES = 3
+#: Up to how many lone objects that are alike have a line each. What runs has more of them, since its node differs.
+_MOST_ALIKE = {Sign.WAITS: 3, Sign.EVICTED: 3}
+_MOST_ALIKE_ELSE = 20
 #: The order of the sections: what the reader has to act on comes last, next to the sums.
 _ORDER = (Sign.STAYS, Sign.RUNS, Sign.MOVES, Sign.EVICTED, Sign.WAITS)
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows that are alike. `subject` is what they belong to, or the object itself if the line is about one."""
+    """Rows that are alike. `subject` is what they belong to, or the object itself if the line is about one. If they
+    belong to nothing, it is the first of them."""
 
     sign: Sign
     subject: str
@@ -38,9 +43,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> str:
-        """How many objects, in words; "" if the line is about an object itself."""
+        """How many objects, in words; "" if the line is about one object itself."""
         if self.subject.startswith(f"{self.kind}/"):
-            return ""
+            return f"and {self.number - 1} more like it" if self.number > 1 else ""
         return f"{self.number} {self.kind.lower()}{'s'[: self.number != 1]}"
 
     @property
@@ -79,12 +84,24 @@ def lines(plan: Plan, *, every: bool = False) -> list[Line]:
     for number, row in enumerate(plan.rows):
         alike.setdefault((number,) if every else _key(row), []).append(row)
     sizes = Counter(subject_of(row) for row in plan.rows)
-    made = [_line(rows, _title(rows, sizes, every=every)) for rows in alike.values()]
+    made = [_line(rows, _title(rows, sizes, every=every)) for found in alike.values() for rows in _split(found)]
     return sorted(made, key=lambda line: (_ORDER.index(line.sign), line.wave if line.sign is Sign.RUNS else 0))
 
 
 def _key(row: Row) -> tuple[object, ...]:
-    return row.sign, row.kind, subject_of(row), row.code, row.text, row.fix, row.wave
+    belongs_to = row.namespace if is_lone(row) else subject_of(row)
+    return row.sign, row.kind, is_lone(row), belongs_to, row.code, row.text, row.fix, row.wave
+
+
+def is_lone(row: Row) -> bool:
+    """Whether an object belongs to no workload and to no gang."""
+    return not row.workload and not row.group
+
+
+def _split(rows: list[Row]) -> list[list[Row]]:
+    """Return a list for each line: a few lone objects have lines of their own."""
+    most = _MOST_ALIKE.get(rows[0].sign, _MOST_ALIKE_ELSE)
+    return [[row] for row in rows] if is_lone(rows[0]) and len(rows) <= most else [rows]
 
 
 def _title(rows: Sequence[Row], sizes: Mapping[str, int], *, every: bool) -> str:
@@ -127,17 +144,17 @@ def _start(rows: Iterable[Row]) -> Estimate | None:
 
 
 def sums(plan: Plan) -> Iterator[str]:
-    """Yield the totals in words: "8 run", "1 is evicted"."""
+    """Yield the totals in words, which are right for one and for many: "8 will run", "1 will be evicted"."""
     total = plan.total
-    for number, one, more in (
-        (total.runs, "runs", "run"),
-        (total.moves, "moves", "move"),
-        (total.evicted, "is evicted", "are evicted"),
-        (total.waits, "waits", "wait"),
-        (total.stays, "stays", "stay"),
+    for number, what in (
+        (total.runs, "run"),
+        (total.moves, "move"),
+        (total.evicted, "be evicted"),
+        (total.waits, "wait"),
+        (total.stays, "stay"),
     ):
         if number:
-            yield f"{number} {one if number == 1 else more}"
+            yield f"{number} will {what}"
 
 
 def urgent_first(totals: Sequence[Total]) -> list[Total]:

@@ -40,7 +40,9 @@ def _body(plan: Plan, every: bool, paint: Paint, clean: Callable[[str], str]) ->
             yield "At once:" if not wave else f"Wave {wave}, which depends on wave {wave - 1}:"
         yield from _lines(line, widths, paint, clean)
     if len(found) > len(shown):
-        yield f"and {len(found) - len(shown)} more lines (-v shows all)"
+        yield f"and {len(found) - len(shown)} more lines (--all shows all)"
+    elif not every and any("like it" in line.count for line in shown):
+        yield "(--all shows a line for each object)"
 
 
 def _subject(line: Line) -> str:

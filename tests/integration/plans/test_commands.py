@@ -68,25 +68,25 @@ def test_a_plan_says_what_runs_what_waits_and_why(jobs: Path) -> None:
     assert "+ Job/default/a" in shown.stdout
     assert "? Pod/default/b-x" in shown.stdout
     assert "Unschedulable: kube-scheduler's own filters leave no node: 0/2 nodes are available" in shown.stdout
-    assert "Plan: 4 run, 1 waits." in shown.stdout
+    assert "Plan: 4 will run, 1 will wait." in shown.stdout
     assert "Made with the algorithm packing for 2 empty nodes of cpu=2." in shown.stdout
 
 
 def test_nothing_waits_is_status_0_and_files_may_follow_without_an_option(jobs: Path) -> None:
     shown = waggle("plan", jobs, "--nodes", 3, "--node-shape", "cpu=2")
-    assert (shown.exit_code, "Plan: 5 run." in shown.stdout) == (0, True), shown.output
+    assert (shown.exit_code, "Plan: 5 will run." in shown.stdout) == (0, True), shown.output
 
 
 def test_standard_input_is_read(jobs: Path) -> None:
     shown = waggle("plan", "-f", "-", *SHAPE, input=jobs.read_text())
-    assert "4 run, 1 waits" in shown.stdout
+    assert "4 will run, 1 will wait" in shown.stdout
 
 
 @pytest.mark.parametrize("form", ["json", "yaml", "markdown", "svg", "dot"])
 def test_every_form_is_printed_alone(jobs: Path, form: str) -> None:
     shown = waggle("plan", "-f", jobs, *SHAPE, "-o", form)
     assert shown.exit_code == 2, shown.stderr
-    begins = {"json": "{", "yaml": "version: 1", "markdown": "### Plan: 4 run", "svg": "<svg ", "dot": "digraph"}
+    begins = {"json": "{", "yaml": "version: 1", "markdown": "### Plan: 4 will run", "svg": "<svg ", "dot": "digraph"}
     assert shown.stdout.startswith(begins[form])
     if form == "json":
         assert json.loads(shown.stdout)["total"]["waits"] == 1

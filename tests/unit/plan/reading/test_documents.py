@@ -212,7 +212,7 @@ def test_a_fault_names_document_object_and_field(obj: Any, where: str, why: str)
 
 def test_a_name_that_stands_twice_is_a_fault_that_names_both_places() -> None:
     (error,) = read(pod("p"), job("p"), pod("p")).errors
-    assert error == "a.yaml, document 3 (Pod default/p): stands in a.yaml, document 1, too"
+    assert error == "a.yaml, document 3 (Pod default/p): also appears in a.yaml, document 1"
 
 
 def test_each_file_and_each_object_has_its_own_faults() -> None:

@@ -63,7 +63,7 @@ def test_what_does_not_exist_is_said() -> None:
 
 def test_an_image_shows_names_reasons_and_sums() -> None:
     texts = drawn(svg(mixed()))
-    assert "Plan: 4 run, 1 moves, 1 is evicted, 4 wait" in texts
+    assert "Plan: 4 will run, 1 will move, 1 will be evicted, 4 will wait" in texts
     assert "? Job/default/big" in texts
     assert "4 pods, GangDoesNotFit" in texts
 

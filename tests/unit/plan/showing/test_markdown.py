@@ -11,7 +11,7 @@ from tests.unit.plan.showing.plans import HOSTILE, mixed, plan, row
 
 def test_a_plan_is_a_table() -> None:
     shown = markdown(mixed())
-    assert shown.startswith("### Plan: 4 run, 1 moves, 1 is evicted, 4 wait\n")
+    assert shown.startswith("### Plan: 4 will run, 1 will move, 1 will be evicted, 4 will wait\n")
     assert "| `+` | `Job/default/train` (3 pods) | `gpu-0 (2), gpu-1` |  |" in shown
     assert "| `~` | `Pod/default/web` | `gpu-1 -> cpu-1` |  |" in shown
     assert "**GangDoesNotFit**: gang default/big does not fit as a whole\\: needs 4 nodes<br>would fit" in shown

@@ -34,7 +34,7 @@ Not planned, of kinds that a plan does not know:
   ConfigMap/default/settings (a.yaml, document 2)
 Note: a CronJob is suspended
 
-Plan: 4 run, 1 moves, 1 is evicted, 4 wait.
+Plan: 4 will run, 1 will move, 1 will be evicted, 4 will wait.
 It holds for the state with fingerprint f00d. Nothing was changed."""
     )
 
@@ -57,9 +57,37 @@ def test_nodes_beyond_three_are_counted() -> None:
 
 
 def test_long_plans_are_cut_and_say_so() -> None:
-    found = plan([row(f"p{n}") for n in range(600)])
-    assert "and 100 more lines (-v shows all)" in table(found)
+    found = plan([row(f"p{n}", Sign.WAITS, code="Other", text=f"for reason {n}") for n in range(600)])
+    assert "and 100 more lines (--all shows all)" in table(found)
     assert "more lines" not in table(found, every=True)
+
+
+def test_many_lone_objects_that_are_alike_have_one_line() -> None:
+    """Nobody reads 50 times that there is no CPU. `every` and the other formats keep each of them."""
+    fields = {"code": "Unschedulable", "text": "no CPU", "fix": "one more node would do"}
+    found = plan([row(f"p{n}", Sign.WAITS, **fields) for n in range(47)])
+    assert table(found).splitlines()[:3] == [
+        "? Pod/default/p0  and 46 more like it  Unschedulable: no CPU",
+        "      one more node would do",
+        "(--all shows a line for each object)",
+    ]
+    assert sum("Unschedulable" in line for line in table(found, every=True).splitlines()) == 47
+
+
+def test_a_few_lone_objects_and_those_that_differ_have_their_own_lines() -> None:
+    waits = [row(f"w{n}", Sign.WAITS, code="Other", text="x") for n in range(3)]
+    differs = [row(f"d{n}", Sign.WAITS, code="Other", text=f"{n}") for n in range(9)]
+    runs = [row(f"r{n}", node=f"n{n}") for n in range(20)]
+    assert "like it" not in table(plan([*waits, *differs, *runs]))
+    shown = table(plan([*runs, row("r20", node="n0")]))
+    assert shown.startswith("+ Pod/default/r0  and 20 more like it  n0 (2), n1, n2 and 17 more nodes")
+
+
+def test_the_sums_are_right_for_one_and_for_many() -> None:
+    rows = [row("a"), row("b", Sign.WAITS, code="Other"), row("c", Sign.MOVES), row("d", Sign.EVICTED)]
+    one = "1 will run, 1 will move, 1 will be evicted, 1 will wait"
+    assert f"Plan: {one}." in table(plan(rows))
+    assert f"Plan: {one.replace('1', '2')}." in table(plan(rows * 2))
 
 
 def test_a_start_is_estimated_as_a_range() -> None:
