@@ -56,14 +56,15 @@ class OwnFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-        self._descriptor = _opened(path)
-        try:
-            _take(self._descriptor, path)
-        except OSError:
-            self.close()
-            raise
+        self._descriptor = _own(path)
+
+    def renew(self) -> None:
+        """Make the folder again if somebody has deleted or moved it. Raises OSError as at first."""
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self._descriptor), self.path.lstat()):
+                return
+        before, self._descriptor = self._descriptor, _own(self.path)
+        os.close(before)
 
     def close(self) -> None:
         """Release the lock, so that others can record into it. Call it once."""
@@ -79,6 +80,18 @@ class OwnFolder:
         if number > _MOST_NUMBER:
             raise OSError(errno.EFBIG, f"has had {_MOST_NUMBER} segments; use another folder", str(self.path))
         return number
+
+
+def _own(folder: Path) -> int:
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    descriptor = _opened(folder)
+    try:
+        _take(descriptor, folder)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _opened(folder: Path) -> int:
@@ -181,6 +194,11 @@ class CompressedFile:
             self._put(self._deflate.flush(zlib.Z_SYNC_FLUSH))
             self._file.flush()
 
+    def check(self) -> None:
+        """Raise OSError if somebody has deleted or moved the file: nobody would find what is written to it."""
+        if not os.path.samestat(os.fstat(self._file.fileno()), self.path.lstat()):
+            raise FileNotFoundError(errno.ENOENT, "is another file now", str(self.path))
+
     def _put(self, data: bytes) -> None:
         self.bytes += len(data)
         if data:
@@ -197,10 +215,10 @@ class CompressedFile:
         if self._temporary is not None:
             self._temporary.replace(self.path)
 
-    def abandon(self) -> None:
+    def abandon(self, *, delete: bool = False) -> None:
         """Close the file as it is; one without its name yet is deleted."""
         with contextlib.suppress(OSError):
             self._file.close()
-        if self._temporary is not None:
+        if self._temporary is not None or delete:
             with contextlib.suppress(OSError):
-                self._temporary.unlink()
+                (self._temporary or self.path).unlink()

@@ -203,7 +203,7 @@ def _run(segment: Segment) -> str:
 
 
 def _open_segment(path: Path) -> Segment | None:
-    """The segment; None if the server was killed before it had written the header."""
+    """The segment; None if the server was killed, or the disk was full, before it had written the header."""
     with Lines(path) as lines:
         text = next(lines, None)
         joined = None
@@ -214,7 +214,8 @@ def _open_segment(path: Path) -> Segment | None:
                 skip(again)
                 text = next(again, None)
                 return Segment(path, encoding.decode_header(text or b"", f"{path}:{again.number}"), joined)
-        if text is None and lines.cut_off and path.stat().st_size < 64 and _may_be_begun(path):
+        size = path.stat().st_size
+        if text is None and (size == 0 or (lines.cut_off and size < 64 and _may_be_begun(path))):
             return None
         return Segment(path, encoding.decode_header(text or b"", str(path)), joined)
 
@@ -230,7 +231,7 @@ def _recording(segments: list[Segment], checkpoints: list[CheckpointHead]) -> Re
     header = segments[0].header
     numbers = [segment.header.segment for segment in segments]
     for before, after, segment in zip(numbers, numbers[1:], segments[1:], strict=False):
-        if after != before + 1:
+        if after <= before or (after > before + 1 and not segment.header.gap):
             raise RecordingError(
                 f"{segment.path}:1: is segment {after} of its recording, but follows segment {before}: "
                 "a file is missing, or has another name"

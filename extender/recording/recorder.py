@@ -34,7 +34,7 @@ from extender.recording.checkpointer import Checkpointer, Source
 from extender.recording.encoding import LineWriter, header_of
 from extender.recording.files import CHECKPOINT, LOG, CompressedFile, OwnFolder, name_of
 from extender.recording.masks import Masks
-from extender.recording.records import Gap
+from extender.recording.records import Gap, Header
 from extender.recording.retention import Retention
 from extender.scheduling.events import Event, FilterRequested, Instruction, PrioritizeRequested
 from extender.scheduling.policy import Policy
@@ -135,7 +135,9 @@ class Recorder:
         self._lines = LineWriter(self._masks)
         #: The first event and the name of the last files.
         self._begun: deque[tuple[int, str]] = deque(maxlen=_MOST_BEGUN)
-        self._segments, self._number, self._written, self._began, self._flushed = 0, 0, 0, 0.0, 0.0
+        self._segments, self._number, self._began, self._flushed = 0, 0, 0.0, 0.0
+        #: The last event that was written, and the last one that can be read, whatever happens.
+        self._written = self._safe = 0
         #: The bytes since the last point where a replay can begin.
         self._since_start = 0
         #: The event that has no answer yet, and since when it is known, seconds.
@@ -219,12 +221,12 @@ class Recorder:
     @property
     def status(self) -> Status:
         """What metrics and probes show. Any thread."""
-        made = self._checkpointer
+        made, file = self._checkpointer, self._file
         return Status(
             events=self._events,
             lost=self._lost,
             queued=len(self._queue),
-            bytes=self._retention.bytes + (self._file.bytes if self._file is not None else 0),
+            bytes=self._retention.bytes + (file.bytes if file is not None else 0),
             segments=self._segments,
             checkpoints=made.made if made is not None else 0,
             cpu=self._cpu,
@@ -318,7 +320,10 @@ class Recorder:
             self._lost += 1
             return False
         if self._missing:
+            self._give_up_checkpoint()
             self._begin_segment(number)
+            if self._fault:
+                log.warning("recording goes on", first=number, lost=self._lost)
             self._fault = ""
         return True
 
@@ -345,33 +350,40 @@ class Recorder:
     def _begin_segment(self, first: int) -> None:
         """End the segment that is written, if there is one, and begin another one. Raises OSError."""
         self._finish()
+        self._folder.renew()
+        number = self._folder.next_number()
+        file, lines = CompressedFile(self._folder.path / name_of(number, LOG)), LineWriter(self._masks)
+        try:
+            file.write(lines.header(self._header_from(first)))
+            file.flush()
+        except OSError:
+            file.abandon(delete=True)  # a folder with files that have no header would be full of them, and not be read
+            raise
+        self._file, self._lines, self._number = file, lines, number
         self._segments += 1
-        self._number = self._folder.next_number()
-        self._file = CompressedFile(self._folder.path / name_of(self._number, LOG))
-        self._lines = LineWriter(self._masks)
-        header = msgspec.structs.replace(
-            self._header,
-            segment=self._segments,
-            first=first,
-            gap=self._missing,
-            masked=tuple(sorted(self._masks.masked)),
-        )
-        self._file.write(self._lines.header(header))
-        self._file.flush()
         self._began = self._flushed = time.monotonic()
-        self._begun.append((first, self._file.path.name))
-        self._written = first - 1
+        self._begun.append((first, file.path.name))
+        self._written = self._safe = first - 1
         if self._missing or self._since_start >= max(self._segment_bytes, 2 * self._bytes_of_checkpoint):
             self._want_checkpoint()
         self._missing = ""
+
+    def _header_from(self, first: int) -> Header:
+        masked = tuple(sorted(self._masks.masked))
+        return msgspec.structs.replace(
+            self._header, segment=self._segments + 1, first=first, gap=self._missing, masked=masked
+        )
 
     def _finish(self) -> None:
         file, self._file = self._file, None
         if file is None:
             return
-        file.finish()
-        self._since_start += file.bytes
-        self._retention.add(self._number, file.path, file.bytes, is_start=self._segments == 1)
+        try:
+            file.finish()
+            self._safe = self._written
+        finally:
+            self._since_start += file.bytes
+            self._retention.add(self._number, file.path, file.bytes, is_start=self._segments == 1)
 
     def _after(self) -> None:
         """Flush, and end a segment that is large or old. Raises OSError."""
@@ -380,7 +392,8 @@ class Recorder:
             return
         if now - self._flushed >= _FLUSH:
             file.flush()
-            self._flushed = now
+            file.check()
+            self._flushed, self._safe = now, self._written
         is_old = now - self._began > _SEGMENT_SECONDS and file.bytes > _LEAST_OF_OLD
         if is_old or file.bytes >= self._segment_bytes:
             self._next_segment()
@@ -424,8 +437,16 @@ class Recorder:
         if not self._fault:
             log.error("recording is interrupted, and is tried again", why=str(error))
         self._fault = str(error)
+        self._retention.forget_deleted()
+        self._count_unsafe()
         self._missing = f"they could not be written: {error}"
         self._retry_at = time.monotonic() + _RETRY
+
+    def _count_unsafe(self) -> None:
+        """Events that were written, but not flushed, are lost, too."""
+        unsafe, self._safe = self._written - self._safe, self._written
+        self._lost += unsafe
+        self._events -= unsafe
 
     # -- checkpoints ----------------------------------------------------------------------------------------------
 
@@ -437,6 +458,11 @@ class Recorder:
         if self._checkpointer is not None and not self._is_making:
             self._checkpointer.want(self._folder.path / name_of(self._number, CHECKPOINT))
             self._wake.set()
+
+    def _give_up_checkpoint(self) -> None:
+        """Stop one that is being made: it would be from before a gap."""
+        if self._checkpointer is not None:
+            self._checkpointer.abandon()
 
     def _checkpoint(self) -> None:
         if self._checkpointer is None or self._ended or self._file is None:

@@ -56,6 +56,13 @@ class Retention:
         numbered.is_ours = True
         numbered.is_start |= is_start
 
+    def forget_deleted(self) -> None:
+        """Forget files that somebody else has deleted."""
+        for number, numbered in list(self._files.items()):
+            numbered.paths = {path: size for path, size in numbered.paths.items() if path.exists()}
+            if not numbered.paths:
+                del self._files[number]
+
     def tidy(self, room: int, writing: int) -> bool:
         """Delete the oldest groups until `room` bytes are free. False if there is not enough that may be deleted.
 

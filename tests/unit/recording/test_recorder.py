@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -245,6 +246,104 @@ def test_a_full_disk_interrupts_the_recording_which_goes_on_by_itself(
     assert replay.number == serving.machine.sequence
     (gap,) = replay.gaps
     assert "No space left on device" in gap.why
+
+
+def test_each_attempt_on_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new file of no bytes fits on it, its header does not. Such files made the whole folder unreadable."""
+    quick(monkeypatch)
+    monkeypatch.setattr(module, "_RETRY", 0.01)
+    full = threading.Event()
+    flush = CompressedFile.flush
+
+    def on_disk(self: CompressedFile) -> None:
+        if full.is_set():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        flush(self)
+
+    monkeypatch.setattr(CompressedFile, "flush", on_disk)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    eventually(lambda: serving.recorder.status.queued == 0 and serving.recorder._pause() is None)
+    full.set()
+    for _ in range(5):
+        before = serving.recorder.status.lost
+        serving.churn(1)
+        eventually(lambda before=before: serving.recorder.status.lost >= before + 3)
+    assert numbers(tmp_path / "log", LOG) == [1]
+    full.clear()
+    serving.churn(1)
+    eventually(lambda: serving.recorder.status.checkpoints == 1)
+    serving.recorder.close()
+    assert numbers(tmp_path / "log", LOG) == [1, 2]
+    replay = Replay(open_log(tmp_path / "log").recordings[0])
+    assert not [played for played in replay if played.divergence]
+    ((first, last, _),) = replay.gaps
+    assert serving.recorder.status.lost == 15
+    assert first == 5
+    assert last >= 19
+
+
+def test_events_that_were_not_flushed_count_as_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch)
+    monkeypatch.setattr(module, "_FLUSH", 3600.0)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    serving.churn(2)
+    eventually(lambda: serving.recorder.status.queued == 0)
+    assert serving.recorder.status[:2] == (10, 0)
+
+    def no_room(self: CompressedFile, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(CompressedFile, "_put", no_room)
+    serving.recorder.close()
+    assert serving.recorder.status[:2] == (0, 10)
+
+
+@pytest.mark.parametrize("what", ["the folder", "the folder, moved", "the file"])
+def test_what_somebody_deletes_is_made_again(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written to a deleted file is lost without an error of the system."""
+    quick(monkeypatch)
+    monkeypatch.setattr(module, "_RETRY", 0.0)
+    folder = tmp_path / "log"
+    serving = Serving(folder)
+    serving.begin()
+    eventually(lambda: serving.recorder.status.queued == 0 and serving.recorder._pause() is None)
+    if what == "the file":
+        (folder / f"000001.{LOG}.gz").unlink()
+    elif what == "the folder":
+        shutil.rmtree(folder)
+    else:
+        folder.rename(tmp_path / "moved")
+    serving.churn(1)
+    eventually(lambda: f"000001.{LOG}.gz" in serving.recorder.status.warning)
+    serving.churn(2)
+    eventually(lambda: serving.recorder.status.checkpoints == 1)
+    assert serving.recorder.status.warning == ""
+    assert serving.recorder.status.lost >= 3
+    serving.churn(1)
+    serving.recorder.close()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    replay = Replay(open_log(folder).recordings[0])
+    assert not [played for played in replay if played.divergence]
+    assert replay.number == serving.machine.sequence
+    if what == "the folder, moved":
+        assert [sum(1 for _ in each.steps()) for each in open_log(tmp_path / "moved").recordings] == [7]
+
+
+def test_a_clock_that_is_set_back_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorder measures by the monotonic clock; the times of the log are those of the engine's clock."""
+    quick(monkeypatch)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    monkeypatch.setattr(time, "time", lambda: -1e6)
+    serving.churn(2)
+    eventually(lambda: serving.recorder.status.queued == 0)
+    serving.recorder.close()
+    assert serving.recorder.status.warning == ""
+    recording = serving.replay()
+    walls = [recording.wall(step.at) for step in recording.steps()]
+    assert walls == sorted(walls)
 
 
 def test_the_end_of_a_server_whose_disk_is_full_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
