@@ -1,15 +1,18 @@
 """What a recording costs: CPU time of a /filter with and without it, of the recorder's thread, and of a checkpoint.
 
-    python -m tests.bench.record [--calls 300] [--rounds 7] [--pods 20000] [--alone]
+    python -m tests.bench.record [--calls 300] [--rounds 7] [--pods 20000] [--only calls|served|checkpoint]
 
-One /filter is what the event loop's thread does for it, without HTTP: decode the body, decide, encode the answer.
-Calls with and without a recording take turns in rounds (A B A B), and the CPU time of the thread is measured; each
-figure is that of the best round, as neighbours on the machine only add to it. *In the call* is what the recorder itself
-does on that thread, measured by itself. Each round's pods are deleted at its end. `--alone` leaves the checkpoint out.
+Calls: one /filter is what the event loop's thread does for it, without HTTP: decode the body, decide, encode the
+answer. Calls with and without a recording take turns in rounds (A B A B), and the CPU time of the thread is measured;
+each figure is that of the best round, as neighbours on the machine only add to it. *Python* is the part of the
+recorder's thread in which no other thread of Python runs, the rest is zlib. *In the call* is what the recorder itself
+does on the thread of the call, measured by itself. Each round's pods are deleted at its end.
+
+Served: the same over HTTP, of two processes (`record_served.py`).
 
 * **same**: all names in the same order, as a kube-scheduler without filters of its own sends them
 * **rotated**: all names, beginning elsewhere each time
-* **mixed**: in another order each time: the worst for a log
+* **mixed**: in another order each time: 500 of 5,000 are what kube-scheduler sends unless it is told otherwise
 * **refused**: the pod fits nowhere, and each node has a reason of its own
 """
 
@@ -18,17 +21,19 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
+import os
 import random
 import statistics
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from unittest.mock import patch
 
 import msgspec
 import structlog
@@ -36,6 +41,7 @@ import structlog
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod
 from algorithm.registry import create
+from extender.recording import files
 from extender.recording.checkpointer import Source
 from extender.recording.files import files_in
 from extender.recording.recorder import Recorder
@@ -45,7 +51,9 @@ from extender.scheduling.policy import Policy
 from extender.server.runtime import Runtime
 from extender.server.service import _COLLECT_AFTER
 from extender.web.verbs.handler import _filter
+from tests.bench import record_served
 from tests.bench.fork import _filled
+from tests.bench.record_served import OFFERS, Offer, names_of
 
 _US = 1e6
 #: Seconds between two calls: kube-scheduler has work of its own for each pod.
@@ -53,21 +61,30 @@ _THINK = 0.002
 _GPU = "example.com/gpu"
 
 
-class Offer(NamedTuple):
-    title: str
-    names: int
-    order: str
-    gpus: int = 1
+#: What no node has.
+_TOO_MANY = 99
 
 
-OFFERS = (
-    Offer("100 names, same", 100, "same"),
-    Offer("5,000 names, same", 5000, "same"),
-    Offer("5,000 names, rotated", 5000, "rotated"),
-    Offer("500 of 5,000, mixed", 500, "mixed"),
-    Offer("5,000 names, mixed", 5000, "mixed"),
-    Offer("5,000 names, refused", 5000, "same", 99),
-)
+class TimedZlib:
+    """Stands for the module in `files.py`, and adds up the CPU seconds that compression takes."""
+
+    DEFLATED, Z_SYNC_FLUSH, Z_FINISH = zlib.DEFLATED, zlib.Z_SYNC_FLUSH, zlib.Z_FINISH
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def compressobj(self, *how: int) -> TimedZlib:
+        self._deflate = zlib.compressobj(*how)
+        return self
+
+    def compress(self, text: bytes) -> bytes:
+        began = time.thread_time()
+        done = self._deflate.compress(text)
+        self.seconds += time.thread_time() - began
+        return done
+
+    def flush(self, mode: int) -> bytes:
+        return self._deflate.flush(mode)
 
 
 class Server:
@@ -97,18 +114,11 @@ class Server:
 
 def bodies_of(offer: Offer, calls: int, nodes: Sequence[str]) -> list[bytes]:
     draws = random.Random(7)
-    return [_body(number, offer, _names(offer, nodes, draws)) for number in range(calls)]
-
-
-def _names(offer: Offer, nodes: Sequence[str], draws: random.Random) -> list[str]:
-    if offer.order == "mixed":
-        return draws.sample(list(nodes), offer.names)
-    first = draws.randrange(len(nodes)) if offer.order == "rotated" else 0
-    return [*nodes[first:], *nodes[:first]][: offer.names]
+    return [_body(number, offer, names_of(offer, nodes, draws)) for number in range(calls)]
 
 
 def _body(number: int, offer: Offer, names: list[str]) -> bytes:
-    amounts = {"cpu": "1", "memory": "1Gi", _GPU: str(offer.gpus)}
+    amounts = {"cpu": "1", "memory": "1Gi", _GPU: str(_TOO_MANY if offer.is_refused else 1)}
     labels = {f"label-{each}": f"value-{each}" for each in range(8)}
     metadata = {"name": f"p{number}", "namespace": "default", "uid": f"uid-{number}", "labels": labels}
     container = {"name": "main", "image": "registry/image:tag", "resources": {"requests": amounts, "limits": amounts}}
@@ -118,29 +128,34 @@ def _body(number: int, offer: Offer, names: list[str]) -> bytes:
 
 def compare(offer: Offer, calls: int, rounds: int, nodes: Sequence[str]) -> None:
     bodies = bodies_of(offer, calls, nodes)
-    with tempfile.TemporaryDirectory() as folder:
+    timed = TimedZlib()
+    with tempfile.TemporaryDirectory() as folder, patch.object(files, "zlib", timed):
         recorder = Recorder(Path(folder) / "log", "packing", {}, Policy())
         servers = Server(nodes, None), Server(nodes, recorder)
         for server in servers:
             server.round(offer, bodies[:50])
         _settled(recorder)
-        cpu, events, size = recorder.status.cpu, recorder.status.events, recorder.status.bytes
-        took: tuple[list[float], list[float]] = ([], [])
+        size, took, used = recorder.status.bytes, _times(), []
         for _ in range(rounds):
+            cpu, compressed = recorder.status.cpu, timed.seconds
             for server, times in zip(servers, took, strict=True):
                 times.append(server.round(offer, bodies))
                 _settled(recorder)
+            used.append((recorder.status.cpu - cpu, timed.seconds - compressed))
         lost = recorder.status.lost
         recorder.close()
-        asked = calls * rounds
-        thread = (recorder.status.cpu - cpu) / asked
-        stored = sum(each.path.stat().st_size for each in files_in(Path(folder) / "log")) - size
+        thread, compression = (seconds / calls for seconds in min(used))
+        stored = (sum(each.path.stat().st_size for each in files_in(Path(folder) / "log")) - size) / calls / rounds
         plain, recorded = map(min, took)
         print(
             f"{offer.title:<22} {plain * _US:8.0f} µs {recorded * _US:8.0f} µs {100 * (recorded / plain - 1):+6.1f} % "
-            f"{thread * _US:8.0f} µs {100 * thread / plain:6.0f} % {stored / asked:8.0f} bytes"
-            + (f"   {lost} of {recorder.status.events - events + lost} events lost" if lost else "")
+            f"{thread * _US:8.0f} µs {(thread - compression) * _US:6.0f} µs {stored:8.0f} bytes"
+            + (f"   {lost} events lost" if lost else "")
         )
+
+
+def _times() -> tuple[list[float], list[float]]:
+    return [], []
 
 
 def _in_the_call() -> float:
@@ -206,19 +221,27 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--pods", type=int, default=20_000)
-    parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--only", choices=("calls", "served", "checkpoint"))
     given = parser.parse_args()
     gc.set_threshold(_COLLECT_AFTER)  # as a server does
     sys.setswitchinterval(0.0005)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    nodes = [f"gpu-node-{number:05}" for number in range(5000)]
-    print(f"{'':<22} {'without':>11} {'recorded':>11} {'more':>8} {'recorder thread':>19} {'in the log':>14}")
-    for offer in OFFERS:
-        compare(offer, given.calls, given.rounds, nodes[:100] if offer.names == 100 else nodes)
-    print(f"in the call: {_in_the_call() * _US:.2f} µs of these, and a comparison of names if there are more than 400")
-    if not given.alone:
+    print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} before the start")
+    if given.only in (None, "calls"):
+        without_http(given.calls, given.rounds)
+    if given.only in (None, "served"):
+        record_served.compare(OFFERS, given.calls, given.rounds)
+    if given.only in (None, "checkpoint"):
         checkpoint(given.pods)
     return 0
+
+
+def without_http(calls: int, rounds: int) -> None:
+    nodes = [f"gpu-node-{number:05}" for number in range(5000)]
+    print(f"{'':<22} {'without':>11} {'recorded':>11} {'more':>8} {'recorder':>11} {'Python':>9} {'in the log':>14}")
+    for offer in OFFERS:
+        compare(offer, calls, rounds, nodes[:100] if offer.names == 100 else nodes)
+    print(f"in the call: {_in_the_call() * _US:.2f} µs of these, and a comparison of names if there are more than 400")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """The server that is measured: `waggle serve` as it is, with two verbs more that are the floor.
 
-    python -m tests.bench.server API_SERVER_URL     (prints "ready URL"; ends when its standard input does)
+    python -m tests.bench.server API_SERVER_URL [RECORD]     (prints "ready URL"; ends when its standard input does)
+
+RECORD: the folder for a recording, as of `serve --record`.
 
 The floor decodes a filter request and encodes an answer of the same kind with the very functions that /filter uses,
 and decides nothing. What /filter takes longer is the engine and the algorithm. GET /usage tells what the process has
@@ -21,6 +23,7 @@ from fastapi import FastAPI
 from algorithm.reasons import Code, reason
 from extender.logs.setup import configure
 from extender.scheduling.events import FilterAnswer
+from extender.server.recording import RecordTo
 from extender.server.runtime import Runtime
 from extender.server.service import Service
 from extender.settings import Settings
@@ -77,9 +80,9 @@ def _resident() -> float:
     return pages * resource.getpagesize() / (1 << 20)
 
 
-def start(settings: Settings) -> tuple[Service, FastAPI]:
+def start(settings: Settings, record: Path | None = None) -> tuple[Service, FastAPI]:
     """The service, ready, and its application with the floor."""
-    service = Service(settings)
+    service = Service(settings, record=RecordTo(record) if record else None)
     service.start()
     while not service.runtime.readiness().ready:
         time.sleep(0.05)
@@ -88,15 +91,15 @@ def start(settings: Settings) -> tuple[Service, FastAPI]:
     return service, app
 
 
-def main(api_server: str) -> None:
+def main(api_server: str, record: str = "") -> None:
     settings = Settings.model_validate({"server": {"port": 0}, "cluster": {"server": api_server}})
     configure(settings.log.model_copy(update={"level": "warning"}))
     end_with_input(lambda: os.kill(os.getpid(), signal.SIGTERM))
-    service, app = start(settings)
+    service, app = start(settings, Path(record) if record else None)
     add_usage(app, service)
     serve(app, settings, on_started=lambda url: print(f"ready {url}", flush=True), hosted=service)
     service.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -14,7 +14,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from tests.bench.client import Connection, proposed
 from tests.bench.hived import workload
 from tests.bench.hived.figures import Figure
 from tests.bench.hived.workload import DOES_NOT_FIT, KINDS, PREFIX, SPEC, Job
+from tests.bench.threads import cpu_by_thread
 
 #: Seconds between two calls: kube-scheduler has work of its own for each pod.
 _THINK = 0.002
@@ -197,11 +198,8 @@ class _EndToEnd:
 
 def _cpu_ms(pid: int) -> float | None:
     """What all threads of the process have used so far; None where the kernel does not tell."""
-    used = []
-    for each in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        with suppress(FileNotFoundError):  # a thread that has ended meanwhile
-            used.append(int(each.read_text().split()[0]))
-    return sum(used) / 1e6 if used else None
+    used = cpu_by_thread(pid)
+    return sum(used.values()) * 1e3 if used else None
 
 
 def _node(name: str) -> bytes:
