@@ -1,6 +1,7 @@
 """Recordings of the engine of pods: what it heard and said, from which every decision can be made again.
 
-recorder.py      the thread of a server that records: queue, segments, checkpoints, what is deleted
+recorder.py      the thread of a server that records: segments, checkpoints, what is deleted
+waiting.py       events that wait to be written, between the engine and that thread
 checkpointer.py  copies the running engine in pieces, and writes the copy beside everything else
 retention.py     which old files are deleted, so that the rest can still be replayed
 replaying.py     replays a recording on a fresh engine, and compares what it decides

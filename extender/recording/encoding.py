@@ -28,7 +28,7 @@ from algorithm.model import Pod
 from algorithm.reasons import FixedReasons
 from extender.recording.constants import constants
 from extender.recording.masks import Masks, is_secret
-from extender.recording.names import NamesError, NamesReader, NamesWriter
+from extender.recording.names import MOST_OF_LIST, NamesError, NamesReader, NamesWriter
 from extender.recording.records import FORMAT, Header, RecordingError, Said, Step
 from extender.scheduling import events
 from extender.scheduling.commands import PodRead
@@ -49,6 +49,9 @@ from extender.scheduling.policy import Policy
 
 #: Longer instructions are shortened, bytes; so many single nodes are left in them.
 LONGEST_OUT, _SHOWN = 4096, 3
+#: Lines of more bytes are looked at before they are decoded, and refused if they have more values than twice the
+#: longest list: each takes some 60 bytes of memory, however short it is.
+_LONG_LINE, _MOST_VALUES = 1 << 20, 2 * MOST_OF_LIST
 _EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(events.Event)}
 _INSTRUCTIONS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(events.Instruction)}
 #: The name that stands for the nodes that were left out.
@@ -283,6 +286,8 @@ class LineReader:
 
     def read(self, text: bytes) -> Step | Answer | End:
         """Return what the line says. Raises RecordingError, which says what is wrong, but not where."""
+        if len(text) > _LONG_LINE and text.count(b",") > _MOST_VALUES:
+            raise RecordingError(f"no event: a line of more than {_MOST_VALUES} values")
         try:
             line = _lines.decode(text)
             if line.end is not None:

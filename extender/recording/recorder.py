@@ -21,14 +21,13 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import structlog
 
-from algorithm.interface import SuggestedNodes
 from algorithm.registry import settings_model
 from extender.recording.checkpointer import Checkpointer, Source
 from extender.recording.encoding import LineWriter, header_of
@@ -36,7 +35,8 @@ from extender.recording.files import CHECKPOINT, LOG, CompressedFile, OwnFolder,
 from extender.recording.masks import Masks
 from extender.recording.records import Gap, Header
 from extender.recording.retention import Retention
-from extender.scheduling.events import Event, FilterRequested, Instruction, PrioritizeRequested
+from extender.recording.waiting import Entry, Waiting
+from extender.scheduling.events import Event
 from extender.scheduling.policy import Policy
 
 log = structlog.get_logger(__name__)
@@ -53,15 +53,8 @@ _GATHER, _FLUSH = 0.05, 1.0
 _RETRY = 30.0
 #: An event without an answer is written without it after so long, seconds: the engine may hang.
 _PATIENCE = 0.5
-#: What may wait to be written: events, and their bytes, estimated.
-_MOST_EVENTS, _MOST_QUEUED = 100_000, 128 << 20
-_BYTES_OF_EVENT, _BYTES_OF_NAME = 1000, 24
 #: Files whose first event is remembered, to say which one has an event.
 _MOST_BEGUN = 1000
-
-#: An offer of more names is compared with the one before it.
-_MANY_NAMES = 400
-_OFFERS = (FilterRequested, PrioritizeRequested)
 
 
 class Status(NamedTuple):
@@ -76,17 +69,6 @@ class Status(NamedTuple):
     cpu: float
     longest_hold: float
     warning: str
-
-
-class _Entry(msgspec.Struct, gc=False):
-    """One event in the queue. `said` is set once the engine has answered: instructions, or how it failed."""
-
-    number: int
-    at: float
-    event: Event | Gap
-    weight: int = _BYTES_OF_EVENT
-    said: Sequence[Instruction] | str | None = None
-    is_written: bool = False
 
 
 class Recorder:
@@ -118,17 +100,11 @@ class Recorder:
         self._most_bytes = max(most_bytes, LEAST_BYTES)
         self._segment_bytes = min(self._most_bytes // _SEGMENTS, _LONGEST_SEGMENT)
         self._retention = Retention(self._folder, self._most_bytes)
-        self._queue: deque[_Entry] = deque()
-        self._last = _Entry(0, 0.0, Gap(0, 0, ""))
-        #: The last offer of very many nodes.
-        self._offer = SuggestedNodes()
-        #: Weights that were put into the queue (under the engine's lock) and taken out of it (by the thread).
-        self._put = self._taken = 0
-        #: The events that are left out now, as the queue is full: the first of them; 0: none.
-        self._lost_since = 0
+        self._waiting = Waiting()
+        #: Called under the engine's lock: an event, before it is handled, and the engine's answer, or how it failed.
+        self.heard, self.said, self.failed = self._waiting.heard, self._waiting.said, self._waiting.failed
         self._lost = self._events = 0
-        self._wake, self._closing = threading.Event(), threading.Event()
-        self._is_awake = False
+        self._closing = threading.Event()
         self._cpu = 0.0
         #: What the thread works on.
         self._file: CompressedFile | None = None
@@ -158,57 +134,6 @@ class Recorder:
         """Say where checkpoints come from. Without it none are made, and the first segment is kept."""
         self._checkpointer = Checkpointer(source, self._header, self._masks)
 
-    # -- under the engine's lock ----------------------------------------------------------------------------------
-
-    def heard(self, event: Event, at: float, number: int) -> None:
-        """Record an event, before it is handled."""
-        weight, queue = _BYTES_OF_EVENT, self._queue
-        if isinstance(event, _OFFERS):
-            names = len(event.nodes)
-            weight += _BYTES_OF_NAME * names
-            if names > _MANY_NAMES and event.nodes is not self._offer:
-                event = self._with_known_offer(event)
-        is_full = self._put - self._taken + weight > _MOST_QUEUED or len(queue) >= _MOST_EVENTS
-        if (is_full or self._lost_since) and not self._has_room_again(number, at, weight):
-            return
-        self._last = entry = _Entry(number, at, event, weight)
-        self._put += weight
-        queue.append(entry)
-        if not self._is_awake:
-            self._is_awake = True
-            self._wake.set()
-
-    def _with_known_offer(self, event: FilterRequested | PrioritizeRequested) -> Event:
-        """The event with the last offer in the place of an equal one: 100 KB each, which are then free again at once.
-        Comparing them takes some microseconds, new memory for each call ten times as long."""
-        if not event.nodes.is_same_offer(self._offer):
-            self._offer = event.nodes
-            return event
-        return msgspec.structs.replace(event, nodes=self._offer)
-
-    def said(self, answer: Sequence[Instruction]) -> None:
-        """Record the engine's answer to the latest event."""
-        self._last.said = answer
-
-    def failed(self, why: str) -> None:
-        """Record that the engine failed at the latest event."""
-        self._last.said = why
-
-    def _has_room_again(self, number: int, at: float, weight: int) -> bool:
-        """Whether there is room again after a full queue; otherwise the event is left out."""
-        is_free = self._put - self._taken + weight < _MOST_QUEUED // 2 and len(self._queue) < _MOST_EVENTS // 2
-        if self._lost_since and is_free:
-            gap = _Entry(number - 1, at, Gap(self._lost_since, number - 1, "the recorder could not keep up"))
-            gap.said = ()
-            self._put += gap.weight
-            self._queue.append(gap)
-            self._lost_since = 0
-            return True
-        self._lost_since = self._lost_since or number
-        self._lost += 1
-        self._last = _Entry(number, at, Gap(0, 0, ""))
-        return False
-
     # -- for others -----------------------------------------------------------------------------------------------
 
     def file_of(self, number: int) -> str:
@@ -224,8 +149,8 @@ class Recorder:
         made, file = self._checkpointer, self._file
         return Status(
             events=self._events,
-            lost=self._lost,
-            queued=len(self._queue),
+            lost=self._lost + self._waiting.lost,
+            queued=len(self._waiting),
             bytes=self._retention.bytes + (file.bytes if file is not None else 0),
             segments=self._segments,
             checkpoints=made.made if made is not None else 0,
@@ -239,12 +164,12 @@ class Recorder:
             return f"the recording has ended: {self._ended}"
         if self._fault:
             return f"events are not recorded: {self._fault}"
-        return "events are not recorded: the disk is too slow" if self._lost_since else ""
+        return "events are not recorded: the disk is too slow" if self._waiting.is_losing else ""
 
     def close(self) -> None:
         """Write what is left, and end the recording. Idempotent."""
         self._closing.set()
-        self._wake.set()
+        self._waiting.wake.set()
         self._thread.join()
 
     # -- the thread -----------------------------------------------------------------------------------------------
@@ -252,10 +177,10 @@ class Recorder:
     def _run(self) -> None:
         try:
             while not self._closing.is_set():
-                self._wake.wait(self._pause())
+                self._waiting.wake.wait(self._pause())
                 self._closing.wait(_GATHER)
-                self._wake.clear()
-                self._is_awake = False
+                self._waiting.wake.clear()
+                self._waiting.is_awake = False
                 self._turn()
             self._drain(is_last=True)
             self._end(self._ended)
@@ -274,7 +199,7 @@ class Recorder:
         made, file = self._checkpointer, self._file
         if self._is_making:
             return 0.0
-        is_idle = not self._queue and (file is None or file.is_flushed) and (made is None or not made.is_wanted)
+        is_idle = not self._waiting and (file is None or file.is_flushed) and (made is None or not made.is_wanted)
         return None if is_idle else _FLUSH
 
     @property
@@ -291,16 +216,14 @@ class Recorder:
         self._cpu = time.thread_time()
 
     def _drain(self, *, is_last: bool = False) -> None:
-        while self._queue:
-            entry = self._queue[0]
-            if entry.said is None and len(self._queue) == 1 and not is_last:
+        while (entry := self._waiting.first()) is not None:
+            if entry.said is None and len(self._waiting) == 1 and not is_last:
                 self._write_unanswered(entry)
                 return
             self._write(entry)
-            self._queue.popleft()
-            self._taken += entry.weight
+            self._waiting.take()
 
-    def _write_unanswered(self, entry: _Entry) -> None:
+    def _write_unanswered(self, entry: Entry) -> None:
         """Write an event for whose answer the engine takes long; the answer is written when it is there."""
         if self._seen[0] != entry.number:
             self._seen = entry.number, time.monotonic()
@@ -308,7 +231,7 @@ class Recorder:
             self._write(entry)
             entry.is_written = True
 
-    def _write(self, entry: _Entry) -> None:
+    def _write(self, entry: Entry) -> None:
         if isinstance(entry.event, Gap):
             self._missing = entry.event.why
         elif self._can_write(entry.number):
@@ -323,11 +246,11 @@ class Recorder:
             self._give_up_checkpoint()
             self._begin_segment(number)
             if self._fault:
-                log.warning("recording goes on", first=number, lost=self._lost)
+                log.warning("recording goes on", first=number, lost=self.status.lost)
             self._fault = ""
         return True
 
-    def _put_lines(self, entry: _Entry, event: Event) -> None:
+    def _put_lines(self, entry: Entry, event: Event) -> None:
         assert self._file is not None
         try:
             if entry.is_written:
@@ -457,7 +380,7 @@ class Recorder:
     def _want_checkpoint(self) -> None:
         if self._checkpointer is not None and not self._is_making:
             self._checkpointer.want(self._folder.path / name_of(self._number, CHECKPOINT))
-            self._wake.set()
+            self._waiting.wake.set()
 
     def _give_up_checkpoint(self) -> None:
         """Stop one that is being made: it would be from before a gap."""

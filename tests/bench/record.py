@@ -165,14 +165,15 @@ def _in_the_call() -> float:
         event = FilterRequested(Pod(namespace="default", name="p", uid="u"), SuggestedNodes(["n"] * 5000))
         times = []
         for _ in range(50):
-            recorder._is_awake = True  # it is not woken meanwhile
+            waiting = recorder._waiting
+            waiting.is_awake = True  # the thread is not woken meanwhile
             began = time.thread_time()
             for number in range(200):
                 recorder.heard(event, 1.0, number)
                 recorder.said([])
             times.append((time.thread_time() - began) / 200)
-            recorder._queue.clear()
-            recorder._put = recorder._taken
+            while waiting:
+                waiting.take()
         recorder.close()
     return statistics.median(times)
 

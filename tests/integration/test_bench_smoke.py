@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from tests.bench import record_served
 from tests.bench.__main__ import main
 from tests.bench.hived.__main__ import main as hived_main
 from tests.bench.hived.figures import Figure as HivedFigure
@@ -69,6 +71,19 @@ def test_the_quick_bench_of_plans_measures_every_figure_and_ends_well(
     assert len(found["graphs"]) == 5
     assert min(found["server"]["beside"]) > 0
     assert "beside a plan" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_bench_of_recordings_measures_both_servers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_served, "_PAUSE", 0.3)
+    monkeypatch.setattr(record_served, "_WARM_UP", 2)
+    record_served.compare([record_served.Offer("20 of 50, mixed", 20, "mixed")], calls=5, rounds=1, nodes=50)
+    *_, row = capsys.readouterr().out.splitlines()
+    figures = [float(figure) for figure in re.findall(r"([0-9.]+) [µm]s", row)]
+    assert (row.startswith("20 of 50, mixed"), len(figures)) == (True, 8)
+    assert min(figures) > 0
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender.recording import encoding
 from extender.recording import lines as module
 from extender.recording.files import CHECKPOINT, LOG, name_of
 from extender.recording.lines import LONGEST_LINE, Lines
@@ -166,6 +167,22 @@ def test_a_gap_that_the_server_has_written_down_is_read(folder: Path) -> None:
     assert replay.gaps == [Gap(8, EVENTS, "the disk was full")]
 
 
+def test_a_file_that_was_deleted_before_a_gap_is_a_part_of_it(folder: Path) -> None:
+    third = folder / name_of(3, LOG)
+    text = gzip.decompress(third.read_bytes()).replace(b'"gap": ""', b'"gap": "it was deleted"', 1)
+    third.write_bytes(gzip.compress(text))
+    (folder / name_of(2, LOG)).unlink()
+    assert [item for item in only(folder).steps() if isinstance(item, Gap)] == [Gap(6, 10, "it was deleted")]
+
+
+def test_a_file_of_no_bytes_is_left_out(folder: Path) -> None:
+    """A server left them on a full disk, before it deleted them itself."""
+    (folder / name_of(4, LOG)).touch()
+    assert count(only(folder)) == EVENTS
+    (folder / name_of(3, LOG)).rename(folder / name_of(5, LOG))
+    assert count(only(folder)) == EVENTS
+
+
 def test_a_folder_of_two_runs_has_two_recordings(folder: Path, plain: bytes) -> None:
     another = edited(plain, lambda header: header.update(recording="another"))
     (folder / name_of(4, LOG)).write_bytes(gzip.compress(another))
@@ -204,6 +221,22 @@ def test_a_line_that_inflates_without_end_is_refused_within_memory(
     finally:
         tracemalloc.stop()
     assert LONGEST_LINE < 64 << 20
+
+
+def test_a_line_of_very_many_values_is_refused_before_they_fill_the_memory(
+    tmp_path: Path, plain: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four bytes of a list of names take sixty in memory."""
+    monkeypatch.setattr(encoding, "_MOST_VALUES", 100_000)
+    text = asked(["n"] * 400_000)
+    (tmp_path / "log").write_bytes(plain + text)
+    assert len(text) > encoding._LONG_LINE
+    tracemalloc.start()
+    try:
+        assert "log:18: no event: a line of more than 100000 values" in refused(tmp_path / "log")
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(text)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from algorithm.interface import SuggestedNodes
 from algorithm.registry import create
-from extender.recording import checkpointer
+from extender.recording import checkpointer, waiting
 from extender.recording import recorder as module
 from extender.recording.checkpointer import Source
 from extender.recording.files import LOG, CompressedFile, files_in
@@ -186,17 +186,17 @@ def test_what_was_written_is_read_while_the_server_still_runs_or_was_killed(
 def test_a_full_queue_loses_events_which_is_said_counted_and_repaired(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_MOST_EVENTS", 10)
+    monkeypatch.setattr(waiting, "_MOST_EVENTS", 10)
     serving = Serving(tmp_path / "log")
     serving.begin()
     eventually(lambda: serving.recorder.status.queued == 0)
-    serving.recorder._is_awake = True  # it sleeps on
+    serving.recorder._waiting.is_awake = True  # it sleeps on
     serving.churn(20)
     assert "too slow" in serving.recorder.status.warning
     lost = serving.recorder.status.lost
     assert lost > 40
-    serving.recorder._is_awake = False
-    serving.recorder._wake.set()
+    serving.recorder._waiting.is_awake = False
+    serving.recorder._waiting.wake.set()
     eventually(lambda: serving.recorder.status.queued == 0)
     serving.churn(1)
     eventually(lambda: serving.recorder.status.checkpoints == 1)

@@ -1,0 +1,122 @@
+"""Events that wait to be written: heard under the engine's lock, taken by the recorder's thread. A bounded queue.
+
+    heard(event) --room--> waits, without an answer --said(answer), failed(why)--> waits --taken--> written
+         |
+         +--full--> left out, and those after it, until half of the room is free: then a Gap is put into the queue
+
+Nothing here blocks: a reference to immutable data is put into the queue, and the thread is woken if it sleeps.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from algorithm.interface import SuggestedNodes
+from extender.recording.records import Gap
+from extender.scheduling.events import Event, FilterRequested, Instruction, PrioritizeRequested
+
+#: What may wait to be written: events, and their bytes, estimated.
+_MOST_EVENTS, _MOST_QUEUED = 100_000, 128 << 20
+_BYTES_OF_EVENT, _BYTES_OF_NAME = 1000, 24
+#: An offer of more names is compared with the one before it.
+_MANY_NAMES = 400
+_OFFERS = (FilterRequested, PrioritizeRequested)
+
+
+class Entry(msgspec.Struct, gc=False):
+    """One event in the queue. `said` is set once the engine has answered: instructions, or how it failed."""
+
+    number: int
+    at: float
+    event: Event | Gap
+    weight: int = _BYTES_OF_EVENT
+    said: Sequence[Instruction] | str | None = None
+    is_written: bool = False
+
+
+class Waiting:
+    """`heard`, `said` and `failed` are called under the engine's lock, one after the other; `take` by one thread."""
+
+    def __init__(self) -> None:
+        #: Set when there is something to do; `is_awake` when the thread needs no call.
+        self.wake = threading.Event()
+        self.is_awake = False
+        #: Events that were left out, as the queue was full.
+        self.lost = 0
+        self._queue: deque[Entry] = deque()
+        self._last = Entry(0, 0.0, Gap(0, 0, ""))
+        #: The last offer of very many nodes.
+        self._offer = SuggestedNodes()
+        #: Weights that were put into the queue (under the engine's lock) and taken out of it (by the thread).
+        self._put = self._taken = 0
+        #: The events that are left out now: the first of them; 0: none.
+        self._lost_since = 0
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def is_losing(self) -> bool:
+        """Whether events are left out now."""
+        return self._lost_since > 0
+
+    def heard(self, event: Event, at: float, number: int) -> None:
+        """Record an event, before it is handled."""
+        weight, queue = _BYTES_OF_EVENT, self._queue
+        if isinstance(event, _OFFERS):
+            names = len(event.nodes)
+            weight += _BYTES_OF_NAME * names
+            if names > _MANY_NAMES and event.nodes is not self._offer:
+                event = self._with_known_offer(event)
+        is_full = self._put - self._taken + weight > _MOST_QUEUED or len(queue) >= _MOST_EVENTS
+        if (is_full or self._lost_since) and not self._has_room_again(number, at, weight):
+            return
+        self._last = entry = Entry(number, at, event, weight)
+        self._put += weight
+        queue.append(entry)
+        if not self.is_awake:
+            self.is_awake = True
+            self.wake.set()
+
+    def _with_known_offer(self, event: FilterRequested | PrioritizeRequested) -> Event:
+        """The event with the last offer in the place of an equal one: 100 KB each, which are then free again at once.
+        Comparing them takes some microseconds, new memory for each call ten times as long."""
+        if not event.nodes.is_same_offer(self._offer):
+            self._offer = event.nodes
+            return event
+        return msgspec.structs.replace(event, nodes=self._offer)
+
+    def said(self, answer: Sequence[Instruction]) -> None:
+        """Record the engine's answer to the latest event."""
+        self._last.said = answer
+
+    def failed(self, why: str) -> None:
+        """Record that the engine failed at the latest event."""
+        self._last.said = why
+
+    def _has_room_again(self, number: int, at: float, weight: int) -> bool:
+        """Whether there is room again after a full queue; otherwise the event is left out."""
+        is_free = self._put - self._taken + weight < _MOST_QUEUED // 2 and len(self._queue) < _MOST_EVENTS // 2
+        if self._lost_since and is_free:
+            gap = Entry(number - 1, at, Gap(self._lost_since, number - 1, "the recorder could not keep up"))
+            gap.said = ()
+            self._put += gap.weight
+            self._queue.append(gap)
+            self._lost_since = 0
+            return True
+        self._lost_since = self._lost_since or number
+        self.lost += 1
+        self._last = Entry(number, at, Gap(0, 0, ""))
+        return False
+
+    def first(self) -> Entry | None:
+        """Return the entry that is to be written next, and leave it in the queue; None if there is none."""
+        return self._queue[0] if self._queue else None
+
+    def take(self) -> None:
+        """Remove the first entry: it is written, or cannot be."""
+        self._taken += self._queue.popleft().weight
