@@ -271,16 +271,17 @@ def test_each_attempt_on_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch:
         eventually(lambda before=before: serving.recorder.status.lost >= before + 3)
     assert numbers(tmp_path / "log", LOG) == [1]
     full.clear()
-    serving.churn(1)
+    while serving.recorder.status.warning:
+        serving.churn(1)
+        time.sleep(0.02)
     eventually(lambda: serving.recorder.status.checkpoints == 1)
     serving.recorder.close()
     assert numbers(tmp_path / "log", LOG) == [1, 2]
     replay = Replay(open_log(tmp_path / "log").recordings[0])
     assert not [played for played in replay if played.divergence]
     ((first, last, _),) = replay.gaps
-    assert serving.recorder.status.lost == 15
-    assert first == 5
-    assert last >= 19
+    assert (first, serving.recorder.status.lost >= 15) == (5, True)
+    assert last >= 4 + serving.recorder.status.lost
 
 
 def test_events_that_were_not_flushed_count_as_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
