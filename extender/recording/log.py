@@ -184,6 +184,7 @@ def open_log(path: Path) -> Log:
         segments = [each.path for each in found if each.kind == LOG]
         if not segments:
             raise RecordingError(f"{path}: no recording; expected files like 000001.{LOG}.gz")
+        segments = [each for each in segments if each.stat().st_size]  # the disk may have been full
         checkpoints = [each.path for each in found if each.kind == CHECKPOINT]
     else:
         segments = [path]
@@ -203,7 +204,7 @@ def _run(segment: Segment) -> str:
 
 
 def _open_segment(path: Path) -> Segment | None:
-    """The segment; None if the server was killed, or the disk was full, before it had written the header."""
+    """The segment; None if the server was killed before it had written the header."""
     with Lines(path) as lines:
         text = next(lines, None)
         joined = None
@@ -214,8 +215,7 @@ def _open_segment(path: Path) -> Segment | None:
                 skip(again)
                 text = next(again, None)
                 return Segment(path, encoding.decode_header(text or b"", f"{path}:{again.number}"), joined)
-        size = path.stat().st_size
-        if text is None and (size == 0 or (lines.cut_off and size < 64 and _may_be_begun(path))):
+        if text is None and lines.cut_off and path.stat().st_size < 64 and _may_be_begun(path):
             return None
         return Segment(path, encoding.decode_header(text or b"", str(path)), joined)
 
