@@ -10,10 +10,10 @@ from extender.lab.workload_file import WorkloadError
 
 MOST_JOBS, MOST_PODS, MOST_PODS_OF_JOB, MOST_NODES = 5_000_000, 10_000_000, 100_000, 50_000
 #: Seconds: some three thousand years. Amounts: more than any resource.
-_LATEST, _MOST = 1e11, 2**53
+LATEST, MOST_AMOUNT = 1e11, 2**53
 #: Priorities of pods in Kubernetes are numbers of 32 bits.
 _PRIORITIES = 2**31
-_LONGEST_NAME = 240
+LONGEST_NAME = 240
 _WHOLE = 1000
 
 
@@ -48,8 +48,8 @@ def _check_nodes(nodes: Sequence[MachineNode]) -> frozenset[str]:
 
 
 def _check_name(where: str, name: str, known: set[str]) -> None:
-    if not name or len(name) > _LONGEST_NAME:
-        raise WorkloadError(f"{where}: name: expected 1 to {_LONGEST_NAME} characters, got {len(name)}")
+    if not name or len(name) > LONGEST_NAME:
+        raise WorkloadError(f"{where}: name: expected 1 to {LONGEST_NAME} characters, got {len(name)}")
     if name in known:
         raise WorkloadError(f"{where}: name: there are two of this name")
     known.add(name)
@@ -57,8 +57,10 @@ def _check_name(where: str, name: str, known: set[str]) -> None:
 
 def _check_amounts(where: str, field: str, amounts: Iterable[tuple[str, int]]) -> None:
     for resource, amount in amounts:
-        if not 0 <= amount <= _MOST:
-            raise WorkloadError(f"{where}: {field}: {resource}: expected a number from 0 to {_MOST}, got {amount}")
+        if not 0 <= amount <= MOST_AMOUNT:
+            raise WorkloadError(
+                f"{where}: {field}: {resource}: expected a number from 0 to {MOST_AMOUNT}, got {amount}"
+            )
 
 
 def _check_jobs(jobs: Sequence[Job]) -> None:
@@ -98,7 +100,7 @@ def _check_requests(where: str, job: Job) -> None:
 
 
 def _check_time(where: str, field: str, value: float) -> None:
-    if not (math.isfinite(value) and 0 <= value <= _LATEST):
+    if not (math.isfinite(value) and 0 <= value <= LATEST):
         raise WorkloadError(f"{where}: {field}: expected seconds, 0 or more, got {value}")
 
 

@@ -1,7 +1,8 @@
 """Makes workloads from published statistics of real clusters, so that a simulation needs no trace.
 
-A recipe says how large jobs are, how long they run, and which of these numbers were published. Everything else is an
-assumption, named in `Recipe.assumed` and in the workload's remarks. Jobs arrive as a Poisson process whose rate may
+A recipe says how large jobs are, how long they run, and which of these numbers were found in which published file or
+program (`Recipe.published`, `Recipe.figures`). Everything else is an estimate, named in `Recipe.estimated`; both are in
+the workload's remarks. Jobs arrive as a Poisson process whose rate may
 follow the hour of the day (thinning: Lewis and Shedler, 1979), at the rate at which they need a given share of the
 cluster's GPUs.
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from math import ceil, exp, log, pi, sin, sqrt
+from math import ceil, exp, log, pi, sin
 from random import Random
 from statistics import NormalDist
 from typing import Generic, NamedTuple, TypeVar
@@ -70,6 +71,16 @@ class LogNormal(NamedTuple):
         return float(min(self.most, self.median * exp(self.sigma * NormalDist().inv_cdf(share))))
 
 
+class Figure(NamedTuple):
+    """A published statistic that a large draw must have, within a share `within` of it."""
+
+    #: One of the statistics that the test of figures knows.
+    name: str
+    value: float
+    source: str
+    within: float
+
+
 class Recipe(NamedTuple):
     """Sizes and durations of jobs: durations with the share of jobs that each is for."""
 
@@ -78,7 +89,8 @@ class Recipe(NamedTuple):
     durations: tuple[tuple[float, LogUniform | LogNormal], ...]
     #: Where the numbers come from, and what is not from there. A sentence each.
     published: str
-    assumed: str
+    estimated: str
+    figures: tuple[Figure, ...] = ()
 
 
 def _of_one_machine(shares: Mapping[int, float], machine: int = 8) -> tuple[Size, ...]:
@@ -86,23 +98,45 @@ def _of_one_machine(shares: Mapping[int, float], machine: int = 8) -> tuple[Size
     return tuple(Size(share, min(gpus, machine) * 1000, max(1, ceil(gpus / machine))) for gpus, share in shares.items())
 
 
+#: The sources at hand when these numbers were written down. `_GAVEL` has the functions `_generate_duration` and
+#: `_generate_scale_factor`, "the Philly distribution"; `_HELIOS` the row `total`, computed from all four clusters.
+_GAVEL = "github.com/stanford-futuredata/gavel, scheduler/utils.py"
+_HELIOS = (
+    "github.com/S-Lab-System-Group/HeliosArtifact, analysis/1_compare with Philly trace/helios_cluster_summary.csv"
+)
+
 RECIPES: Mapping[str, Recipe] = {
     "philly": Recipe(
         title="Microsoft's Philly clusters, 2017",
         sizes=_of_one_machine({1: 0.70, 2: 0.10, 4: 0.15, 8: 0.05}),
         durations=((0.8, LogUniform(60 * 10**1.5, 60 * 10**3)), (0.2, LogUniform(60 * 10**3, 60 * 10**4))),
         published="Sizes and durations: the fit of Narayanan et al. (Gavel, OSDI 2020) to the trace of Jeon et al. "
-        "(USENIX ATC 2019): 10^x minutes, x uniform in 1.5 to 3 for 80 % and in 3 to 4 for the others.",
-        assumed="Cpu and memory go with the GPUs.",
+        f"(USENIX ATC 2019): 10^x minutes, x uniform in 1.5 to 3 for 80 % and in 3 to 4 for the others ({_GAVEL}).",
+        estimated="Cpu and memory, which go with the GPUs.",
+        figures=(
+            Figure("share of jobs with 1 GPU", 0.70, _GAVEL, 0.01),
+            Figure("share of jobs with 2 GPUs", 0.10, _GAVEL, 0.03),
+            Figure("share of jobs with 4 GPUs", 0.15, _GAVEL, 0.03),
+            Figure("share of jobs with 8 GPUs", 0.05, _GAVEL, 0.05),
+            Figure("share of jobs within 1,000 minutes", 0.80, _GAVEL, 0.01),
+            Figure("median seconds", 60 * 10 ** (1.5 + 1.5 * 0.5 / 0.8), _GAVEL, 0.03),
+        ),
     ),
     "helios": Recipe(
         title="SenseTime's Helios, 2020",
         sizes=_of_one_machine({1: 0.58, 2: 0.10, 4: 0.11, 8: 0.165, 16: 0.025, 32: 0.015, 64: 0.005}),
-        durations=((1.0, LogNormal(206, sqrt(2 * log(6652 / 206)), 50 * DAY)),),
-        published="Hu et al. (SC 2021) for GPU jobs: median 206 s and mean 6,652 s, at most 50 days, more than half of "
-        "the jobs with one GPU, 3.7 GPUs on average.",
-        assumed="Durations are log-normal with this median and mean; the shares of the sizes are chosen to have this "
-        "average, up to 64 GPUs.",
+        # With this deviation and cut off at 50 days, the mean is the published one.
+        durations=((1.0, LogNormal(206, 2.670941, 50 * DAY)),),
+        published="Of 1,580,464 GPU jobs (Hu et al., SC 2021): median 206 s and mean 6,651.7 s; median 1 GPU and mean "
+        f"3.716 GPUs ({_HELIOS}).",
+        estimated="That durations are log-normal and end at 50 days; the shares of the sizes, chosen to have this mean "
+        "and median, up to 64 GPUs.",
+        figures=(
+            Figure("median seconds", 206.0, _HELIOS, 0.03),
+            Figure("mean seconds", 6651.681, _HELIOS, 0.1),
+            Figure("median GPUs", 1.0, _HELIOS, 0.0),
+            Figure("mean GPUs", 3.716, _HELIOS, 0.03),
+        ),
     ),
     "pai": Recipe(
         title="Alibaba's PAI, 2020",
@@ -114,22 +148,23 @@ RECIPES: Mapping[str, Recipe] = {
             ),
         ),
         durations=((1.0, LogNormal(23 * 60, log(4.5 * 60 / 23) / NormalDist().inv_cdf(0.9), 20 * DAY)),),
-        published="Weng et al. (NSDI 2022): instances run for 23 minutes (median) and 4.5 hours (90th percentile); "
-        "some 85 % of them belong to gangs, 6.2 instances to a task on average, so 7 % of the tasks are gangs.",
-        assumed="Durations are log-normal; parts of GPUs are chosen; gangs end at 128 instances, so that they fit in "
-        "small clusters, and the average task has fewer instances than there.",
+        published="That tasks ask for parts of GPUs, and that many of them are gangs "
+        "(github.com/alibaba/clusterdata, cluster-trace-gpu-v2020/README.md).",
+        estimated="All numbers, from memory of Weng et al. (NSDI 2022), which was not at hand: instances run for 23 "
+        "minutes (median) and 4.5 hours (90th percentile), log-normal; 7 % of the tasks are gangs, of 8 to 128.",
     ),
     "llm": Recipe(
         title="Training of large models beside small jobs",
         sizes=_of_one_machine({1: 0.50, 2: 0.08, 4: 0.08, 8: 0.24, 16: 0.04, 32: 0.03, 64: 0.02, 128: 0.01}),
         durations=((0.9, LogNormal(30 * 60, 1.8, 14 * DAY)), (0.1, LogUniform(DAY, 14 * DAY))),
-        published="No numbers; the shape that Kokolis et al. (HPCA 2025) describe: most jobs are small, most GPU time "
-        "goes to few large ones.",
-        assumed="All shares and durations.",
+        published="No numbers. The shape is the one that Kokolis et al. (HPCA 2025) describe: most jobs are "
+        "small, most GPU time goes to few large ones.",
+        estimated="All shares and durations.",
     ),
 }
 
-#: Spot jobs of Alibaba's trace of 2026: 51,154 of 466,867.
+#: Estimated: spot jobs of Alibaba's trace of 2026 (cluster-trace-v2026-spot-gpu), 51,154 of 466,867. Public readers of
+#: the file give the same number of jobs; the number of spot jobs was not found again.
 SPOT_SHARE = 51_154 / 466_867
 #: Published failures of nodes with 8 GPUs, as days between two failures of one node.
 #: Kokolis et al. (HPCA 2025), RSC-1: 6.50 failures in 1,000 node-days. Llama 3 (Meta, 2024): 419 unexpected
@@ -172,7 +207,11 @@ def generate(name: str, options: Options | None = None) -> Workload:
     jobs = tuple(_jobs(recipe._replace(sizes=fitting), options, between))
     nodes = tuple(_nodes(options))
     left = len(recipe.sizes) - len(fitting)
-    remarks = [f"Generated: {recipe.title}; seed {options.seed}.", recipe.published, recipe.assumed]
+    remarks = [
+        f"Generated: {recipe.title}; seed {options.seed}.",
+        f"Published: {recipe.published}",
+        f"Estimated: {recipe.estimated}",
+    ]
     remarks.append(
         f"Arrivals are Poisson and swing by {options.daily:.0%} with the hour; {options.spot:.0%} of the jobs have low "
         "priority; tenants have as many jobs as Zipf's law says."

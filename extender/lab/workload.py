@@ -4,7 +4,8 @@ Importers of traces and the generator make a `Workload`; the simulator runs it u
 needs independently of any algorithm: the simulator translates that into the annotations and resources that its
 algorithm reads.
 
-Times are seconds from the beginning of the trace. Names are unique in their kind.
+Times are seconds from the beginning of the trace. Names are unique in their kind. docs/simulate.md has a table of all
+fields; a test holds it against these classes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CPU = "cpu"
 MEMORY = "memory"
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`pods` pods that are alike. With `gang` they start together or not at all.
 
     `requests` is what one pod needs, by resource: CPU and GPU in thousandths, MEMORY in bytes, any other resource in
@@ -63,7 +64,7 @@ class Job(msgspec.Struct, frozen=True):
         return self.requests.get(GPU, 0) * self.pods
 
 
-class MachineNode(msgspec.Struct, frozen=True):
+class MachineNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One node, with its capacity in the units of `Job.requests`, and the labels that an algorithm may read."""
 
     name: str
@@ -74,7 +75,7 @@ class MachineNode(msgspec.Struct, frozen=True):
     record: Node | None = None
 
 
-class NodeFailure(msgspec.Struct, frozen=True):
+class NodeFailure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node that is gone from `at` until `until`, with all that runs there; None: for good."""
 
     node: str
@@ -82,7 +83,7 @@ class NodeFailure(msgspec.Struct, frozen=True):
     until: float | None = None
 
 
-class NodeChange(msgspec.Struct, frozen=True):
+class NodeChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node has another record from `at` on: it is cordoned, say. Its resources are the same."""
 
     at: float

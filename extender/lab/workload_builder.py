@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from extender.lab.tables import FatalTraceError, Problems, TraceError
 from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode, Workload
+from extender.logs.printable import printable
 
 T = TypeVar("T", bound=Hashable)
 #: Bounds of one workload, of one job, and of one pod or node.
@@ -99,7 +100,7 @@ class WorkloadBuilder:
 
 def _free(name: str, taken: set[str], where: Where, most: int, what: str) -> None:
     if name in taken:
-        raise TraceError(f"{where.file}, line {where.line}: {where.column}: {name} appears twice")
+        raise TraceError(f"{where.file}, line {where.line}: {where.column}: {printable(name)} appears twice")
     if len(taken) >= most:
         raise FatalTraceError(f"{where.file}, line {where.line}: expected at most {most:,} {what}")
     taken.add(name)

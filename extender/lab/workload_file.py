@@ -25,7 +25,7 @@ class WorkloadError(ValueError):
     """A workload cannot be used. The message names the job, node or failure, the field, and what was expected."""
 
 
-class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     format: str
     version: int = VERSION
     name: str = ""
@@ -38,7 +38,7 @@ class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def encode(workload: Workload) -> bytes:
     """Return the workload as JSON."""
-    made = _File(
+    made = File(
         format=FORMAT,
         name=workload.name,
         jobs=workload.jobs,
@@ -53,7 +53,7 @@ def encode(workload: Workload) -> bytes:
 def decode(text: bytes) -> Workload:
     """Return the workload in this JSON; its values are checked by `checking`. Raises WorkloadError."""
     try:
-        found = msgspec.json.decode(text, type=_File)
+        found = msgspec.json.decode(text, type=File)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WorkloadError(f"not a {FORMAT}: {error}") from error
     if found.format != FORMAT:

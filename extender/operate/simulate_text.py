@@ -1,11 +1,15 @@
-"""The results of simulations as a table on a terminal: a column for each run."""
+"""The results of simulations as a table on a terminal: a column for each run.
+
+Names come from traces of strangers: a line break in one is shown as `\\n`, and begins no line of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from extender.lab.report.waiting import why_never_started
 from extender.lab.results import Group, Results, Run, Spread
+from extender.logs.printable import printable
 
 #: Groups that are listed, and remarks.
 _MOST_GROUPS, _MOST_REMARKS = 12, 20
@@ -20,21 +24,27 @@ def text_of(results: Results) -> str:
     parts = [_head(results), _table(rows)]
     parts += _groups("by tenant", results, lambda run: run.measures.tenants)
     parts += _groups("by size", results, lambda run: run.measures.sizes)
-    parts += [f"{run.name} was stopped: {run.stopped}" for run in runs if run.stopped]
-    parts += ["\n".join(f"{run.name}: {why}" for why in found) for run in runs if (found := why_never_started(run))]
+    parts += [printable(f"{run.name} was stopped: {run.stopped}") for run in runs if run.stopped]
+    parts += [_lines(f"{run.name}: {why}" for why in found) for run in runs if (found := why_never_started(run))]
     remarks = [*results.remarks, *(f"{run.name}: {remark}" for run in runs for remark in run.remarks)]
     if remarks:
         shown = remarks[:_MOST_REMARKS]
         more = [f"and {len(remarks) - len(shown)} more"] if len(remarks) > len(shown) else []
-        parts.append("\n".join(("Remarks:", *(f"  {remark}" for remark in (*shown, *more)))))
+        parts.append(_lines(("Remarks:", *(f"  {remark}" for remark in (*shown, *more)))))
     return "\n\n".join(parts)
+
+
+def _lines(texts: Iterable[str]) -> str:
+    """One line for each text, whatever is in it."""
+    return "\n".join(map(printable, texts))
 
 
 def _head(results: Results) -> str:
     cores = f"{results.cpu_milli / 1000:g} cores"
     gpus = f"{results.gpu_milli / 1000:g} GPUs, " if results.gpu_milli else ""
     cluster = f"{results.nodes} {'node' if results.nodes == 1 else 'nodes'} with {gpus}{cores}"
-    return f"{results.workload or 'The workload'}: {results.jobs} jobs with {results.pods} pods on {cluster}"
+    name = printable(results.workload or "The workload")
+    return f"{name}: {results.jobs} jobs with {results.pods} pods on {cluster}"
 
 
 def _groups(title: str, results: Results, groups_of: Callable[[Run], Sequence[Group]]) -> list[str]:
@@ -51,7 +61,8 @@ def _groups(title: str, results: Results, groups_of: Callable[[Run], Sequence[Gr
     return [_table(rows)]
 
 
-def _table(rows: Sequence[_Row]) -> str:
+def _table(given: Sequence[_Row]) -> str:
+    rows = [tuple(map(printable, row)) for row in given]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     lines = []
     for row in rows:

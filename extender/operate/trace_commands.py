@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from extender.logs.printable import printable
 from extender.operate.help import App
 from extender.operate.output import remark, say
 from extender.operate.output_files import check_outputs, ended_by_sigterm, write_output
@@ -89,13 +90,17 @@ def generate(
     repair_hours: Annotated[float, typer.Option(min=0.001, max=1e5, help="Mean hours until a node is back.")] = 6,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Another seed gives other jobs.")] = 1,
 ) -> None:
-    """Make a workload from published statistics of a real cluster.
+    """Make a workload that looks like the jobs of a real cluster.
 
         waggle trace generate philly --nodes 50 --days 7 --load 1.2 --out philly.json
 
         waggle simulate --trace philly.json --algorithm packing
 
-    The same options give the same file, byte for byte. docs/simulate.md says what was published and what is assumed.
+    philly and helios have published statistics: durations and sizes of a fit to the Philly trace; median and mean
+    duration and number of GPUs of Helios. The other numbers of helios, and all numbers of pai and llm, are estimated.
+    docs/simulate.md has the sources, and each workload says it in its remarks.
+
+    The same options give the same file, byte for byte.
     """
     from extender.lab.generator import MTBF_DAYS, SPOT_SHARE, Options
     from extender.lab.generator import generate as made
@@ -183,7 +188,7 @@ def _summary(workload: Workload) -> str:
             f"tenants: {len({job.tenant for job in jobs}):,}, priorities: {_named({job.priority for job in jobs})}",
         ]
     lines += [f"failures: {len(workload.failures):,}"] if workload.failures else []
-    return "\n".join([*lines, *(f"- {remark}" for remark in workload.remarks)])
+    return "\n".join(map(printable, [*lines, *(f"- {remark}" for remark in workload.remarks)]))
 
 
 def _nodes(workload: Workload) -> str:

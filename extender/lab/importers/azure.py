@@ -21,6 +21,7 @@ from extender.lab.importers.registry import SQLITE, Format, Part
 from extender.lab.tables import FatalTraceError, Problems, TraceError, open_file
 from extender.lab.workload import CPU, MEMORY, Job, MachineNode, Workload
 from extender.lab.workload_builder import Where, WorkloadBuilder
+from extender.logs.printable import printable
 
 _DAY = 86_400
 #: A machine: one unit of each resource.
@@ -135,7 +136,9 @@ def _types(database: sqlite3.Connection, path: Path, machine: Any, problems: Pro
     for line, kind, core, memory in rows:
         with problems.of_a_line():
             if kind in found:
-                raise TraceError(f"{path}, table vmType, row {line}: vmTypeId: {kind} appears twice for a machine")
+                raise TraceError(
+                    f"{path}, table vmType, row {line}: vmTypeId: {printable(str(kind))} appears twice for a machine"
+                )
             for name, value in (("core", core), ("memory", memory)):
                 if not isinstance(value, int | float) or not 0 <= value <= 1:
                     where = f"{path}, table vmType, row {line}"

@@ -25,6 +25,7 @@ from extender.lab.workload_builder import (
     Where,
     WorkloadBuilder,
 )
+from extender.logs.printable import printable
 
 #: Plans are in per cent of a core and of a GPU.
 _PERCENT = 100.0
@@ -86,7 +87,7 @@ def _jobs(paths: Mapping[str, Path], problems: Problems) -> dict[str, _JobLine]:
         with problems.of_a_line():
             name = row.name("job_name")
             if name in found:
-                raise TraceError(f"{file}, line {row.number}: job_name: {name} appears twice")
+                raise TraceError(f"{file}, line {row.number}: job_name: {printable(name)} appears twice")
             found[name] = _JobLine(row.text("user"), row.number_or_none("start_time", LATEST), row.text("inst_id"))
             _bounded(found, file)
     return found

@@ -49,11 +49,12 @@ def _job(entry: Entry, builder: WorkloadBuilder, running: dict[str, float]) -> f
     if entry.text("status") not in _STATES:
         raise entry.error("status", f"one of {', '.join(_STATES)}")
     arrival = _time(entry, "submitted_time", entry.value("submitted_time"))
-    if arrival is None:
-        raise entry.error("submitted_time", "a time like 2017-10-07 01:11:39")
     attempts = entry.value("attempts")
     if not isinstance(attempts, list):
         raise entry.error("attempts", "a list")
+    if arrival is None:  # the reader that Microsoft published allows it
+        builder.count("Jobs without a time of submission, left out")
+        return 0.0
     if not attempts:
         builder.count("Jobs without an attempt, left out")
         return arrival

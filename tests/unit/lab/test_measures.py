@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from extender.lab.measures import MOST_TENANTS, OTHERS, jain, measures, size_class, slowdown, spread
-from extender.lab.results import JobResult, JobState, Spread
+from extender.lab.results import Group, JobResult, JobState, Measures, Spread
 from extender.lab.series import SeriesMaker
 
 
@@ -81,3 +84,10 @@ def test_size_classes_have_no_gaps() -> None:
         "17 to 64 GPUs",
         "more than 64 GPUs",
     ]
+
+
+def test_the_glossary_has_every_measure() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    part = text.partition("| measure | formula |")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(\w+)`", " ".join(line.split(" | ")[0] for line in part.splitlines())))
+    assert named == {name for kind in (Measures, Group, Spread) for name in kind.__struct_fields__}

@@ -14,6 +14,8 @@ from extender.cli import app
 from extender.lab.generator import RECIPES
 from extender.lab.importers import FORMATS, load
 from extender.lab.importers import azure as azure_format
+from extender.lab.workload import CPU, GPU, Job, MachineNode, Workload
+from extender.lab.workload_file import encode
 from extender.operate.trace_commands import FormatName, RecipeName
 from tests.unit.lab.importers.test_formats import TRACES, azure
 
@@ -33,7 +35,7 @@ def test_a_workload_is_generated_shown_and_written(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "nodes: 5 with 40 GPUs (no model) and 480 cores" in done.stdout
     assert "tenants: 5, priorities: 0, 1" in done.stdout
-    assert "- Sizes and durations: the fit of Narayanan et al." in done.stdout
+    assert "- Published: Sizes and durations: the fit of Narayanan et al." in done.stdout
     again = trace("show", out)
     assert again.stdout == done.stdout
     assert load(out).name == "philly"
@@ -108,3 +110,22 @@ def test_sigterm_leaves_no_unpacked_database(tmp_path: Path, monkeypatch: pytest
     assert trace("show", path).exit_code == 143
     assert len(unpacked) == 1
     assert list(temporary.iterdir()) == []
+
+
+def test_a_name_begins_no_line_and_moves_no_cursor(tmp_path: Path) -> None:
+    path, evil = tmp_path / "w.json", "a\nnodes: 9 with 9 GPUs\x1b[2J"
+    machine = MachineNode("n\r0", {CPU: 1000, GPU: 1000}, gpu_model=evil)
+    jobs = tuple(Job(f"{evil}{n}", 0.0, {GPU: 1000}, 1.0, tenant=f"{evil}{n}", gpu_models=("none",)) for n in range(2))
+    path.write_bytes(encode(Workload(evil, jobs, (machine,), remarks=(f"left out: {evil}",))))
+    simulated = CliRunner().invoke(app, ["simulate", "--trace", str(path), "--algorithm", "packing"])
+    for done in (trace("show", path), simulated):
+        assert done.exit_code == 0, done.output
+        assert "\x1b" not in done.stdout
+        assert r"a\nnodes: 9 with 9 GPUs\x1b[2J" in done.stdout
+        assert not [line for line in done.stdout.splitlines() if line.startswith("nodes: 9")]
+    twice = tmp_path / "job_info_df.csv"
+    columns = "job_name,cpu_request,gpu_request,worker_num,submit_time,duration,job_type"
+    twice.write_text(columns + '\n"a\nwaggle: b",1,1,1,0,1,HP' * 2)
+    done = trace("show", twice)
+    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+    assert r"a\nwaggle: b appears twice" in done.stderr

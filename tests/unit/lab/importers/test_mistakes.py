@@ -107,7 +107,7 @@ def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"status": "Lost"}, "line 2: status: expected one of Pass, Killed, Failed, got 'Lost'"),
-        ({"submitted_time": None}, "line 2: submitted_time: expected a time like"),
+        ({"submitted_time": 5}, "line 2: submitted_time: expected a time like"),
         ({"submitted_time": "yesterday"}, "line 2: submitted_time: expected a time like"),
         ({"jobid": 5}, "line 2: jobid: expected a text of 1 to 200 characters, got 5"),
         ({"attempts": None}, "line 2: attempts: expected a list, got None"),
