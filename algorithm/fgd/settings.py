@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 #: The most classes of pods that count as typical: the fragmentation of each node is computed for each of them.
-MOST_TYPICAL = 1000
+MOST_TYPICAL = 10_000
 
 Policy = Literal["fgd", "random", "dotprod", "clustering", "packing", "bestfit"]
 

@@ -10,12 +10,13 @@ from collections import Counter
 
 import yaml
 
-from algorithm.fgd.settings import MOST_TYPICAL
 from extender.lab.translate import need_of
 from extender.lab.workload import Workload
 from extender.settings import parse_yaml
 
 FGD = "fgd"
+#: Classes of pods that it expects, the most frequent ones: each costs time for each node that changes.
+_MOST_CLASSES = 1000
 REMARK = "it was told to expect the pods of the workload, since its settings name no typical pods"
 
 
@@ -41,5 +42,5 @@ def _typical(workload: Workload) -> list[dict[str, object]]:
         counts[need.cpu, need.milli, need.gpus, need.spec] += job.pods
     return [
         {"cpu_milli": cpu, "gpu_milli": milli, "gpus": gpus, "models": spec, "count": count}
-        for (cpu, milli, gpus, spec), count in counts.most_common(MOST_TYPICAL)
+        for (cpu, milli, gpus, spec), count in counts.most_common(_MOST_CLASSES)
     ]

@@ -14,15 +14,18 @@ from typing import NamedTuple
 
 from algorithm.fgd import FgdAlgorithm
 from algorithm.fgd.needs import MILLI, MODEL
-from algorithm.fgd.settings import FgdSettings, Policy, TypicalPod
+from algorithm.fgd.settings import MOST_TYPICAL, FgdSettings, Policy, TypicalPod
 from algorithm.interface import Bind, Phase
 from algorithm.model import CPU, MEMORY, PODS, Node, Pod
 from algorithm.suggested_nodes import SuggestedNodes
 from extender.lab.gorand import GoRandom
-from extender.lab.openb import NodeLine, PodLine
+from extender.lab.openb import NodeLine, PodLine, TraceError
+from extender.lab.published_numbers import mean, rounded
 
 #: The requests of all pods, as a multiple of the cluster's GPUs.
 TUNED = 1.3
+#: Pods that are added at most until they ask for so much; a published trace gets some 3,600.
+MOST_ADDED = 1_000_000
 #: Columns of a result: per cent of the cluster's GPUs that have been requested.
 COLUMNS = 131
 _GPU, _MODEL_LABEL = "nvidia.com/gpu", "nvidia.com/gpu.product"
@@ -48,7 +51,7 @@ class Columns(NamedTuple):
 
 
 def arrivals(pods: Sequence[PodLine], total_milli: int, random: GoRandom) -> list[PodLine]:
-    """The pods in the order in which they come, tuned to the target."""
+    """The pods in the order in which they come, tuned to the target. Raises TraceError if that takes too many pods."""
     random.int63()
     found = sorted(pods, key=lambda pod: pod.name)
     originals = list(found)
@@ -63,14 +66,20 @@ def arrivals(pods: Sequence[PodLine], total_milli: int, random: GoRandom) -> lis
         while asked + (drawn := originals[random.below(len(originals))]).gpu_milli <= target:
             found.append(drawn)
             asked += drawn.all_milli
+            if len(found) > len(pods) + MOST_ADDED:
+                raise TraceError(
+                    f"expected pods that ask for {target} thousandths of GPUs with {MOST_ADDED:,} more of them"
+                )
     return found
 
 
 class Study:
-    """One run: one trace, one policy, one seed."""
+    """One run: one trace, one policy, one seed. Raises TraceError without GPUs, and for too many classes of pods."""
 
     def __init__(self, nodes: Sequence[NodeLine], pods: Sequence[PodLine], *, policy: Policy, seed: int) -> None:
         self.total = sum(node.gpus for node in nodes) * 1000
+        if not self.total:
+            raise TraceError("expected nodes with GPUs, got none")
         random = GoRandom(seed)
         self.pods = arrivals(pods, self.total, random)
         for _ in range(_LOST_DRAWS):
@@ -104,8 +113,10 @@ class Study:
 
 
 def typical(pods: Sequence[PodLine]) -> tuple[TypicalPod, ...]:
-    """The classes of a trace's pods with their numbers, the most frequent first."""
+    """The classes of a trace's pods with their numbers, the most frequent first. Raises TraceError for too many."""
     counts = Counter((pod.cpu_milli, pod.gpu_milli, pod.gpus, pod.spec) for pod in pods)
+    if len(counts) > MOST_TYPICAL:
+        raise TraceError(f"expected at most {MOST_TYPICAL} different pods by CPU, GPUs and models, got {len(counts)}")
     return tuple(
         TypicalPod(cpu_milli=cpu, gpu_milli=milli, gpus=gpus, models=spec, count=count)
         for (cpu, milli, gpus, spec), count in counts.most_common()
@@ -115,22 +126,19 @@ def typical(pods: Sequence[PodLine]) -> tuple[TypicalPod, ...]:
 def columns(lines: Sequence[Line], total: int) -> Columns:
     """The result in columns, each the mean of the lines in its per cent, or of those beside it."""
     found: dict[int, list[Line]] = {}
+    gpus = total // 1000
     for line in lines:
-        found.setdefault(round(100 * line.arrived / total), []).append(line)
+        found.setdefault(round(line.arrived / gpus / 10), []).append(line)
     made = Columns([], [], [])
     for k in range(COLUMNS):
         here = found.get(k) or [line for near in (k - 1, k, k + 1) for line in found.get(near, ())]
-        allocation = _mean([round(100 * line.used / total, 2) for line in here])
-        amount = _mean([round(line.fragmented, 2) for line in here])
-        ratio = _mean([round(100 * line.fragmented / (total - line.used), 2) for line in here if total > line.used])
-        made.allocation.append(None if allocation is None else round(allocation, 2))
-        made.amount.append(None if amount is None else round(100 * amount / total, 2))
+        allocation = mean([round(line.used / gpus / 10, 2) for line in here])
+        amount = mean([round(line.fragmented, 2) for line in here])
+        ratio = mean([round(100 * line.fragmented / (total - line.used), 2) for line in here if total > line.used])
+        made.allocation.append(None if allocation is None else rounded(allocation))
+        made.amount.append(None if amount is None else rounded(100 * amount / 1000 / gpus))
         made.ratio.append(ratio)
     return made
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def _node(line: NodeLine, name: str) -> Node:

@@ -17,6 +17,8 @@ NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 #: Digits of a number.
 _LONGEST = 15
+#: GPUs of a node.
+MOST_GPUS = 1000
 #: What the published tables write for "no model".
 _NONE = ("", "nan")
 
@@ -71,6 +73,8 @@ def _named(table: Table, column: str, file: str) -> Iterator[Row]:
 def node_line(row: Row) -> NodeLine:
     """Return a row as a node. Raises TraceError."""
     cpu, memory, gpus = (_amount(row, column) for column in ("cpu_milli", "memory_mib", "gpu"))
+    if gpus > MOST_GPUS:
+        raise row.error("gpu", f"at most {MOST_GPUS} GPUs")
     model = row.text("model")
     return NodeLine(row.name("sn"), cpu, memory, gpus, model if gpus and model not in _NONE else "")
 

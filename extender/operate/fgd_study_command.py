@@ -16,6 +16,7 @@ import typer
 from algorithm.fgd.settings import Policy
 from extender.lab.fgd_study import Columns, Study, columns
 from extender.lab.openb import TraceError, read_nodes, read_pods
+from extender.lab.tables import Lines
 from extender.operate.output import say
 from extender.operate.output_files import OutputError, check_outputs, write_output
 from extender.operate.refusal import refuse
@@ -33,11 +34,11 @@ def run_fgd_study(nodes: Path, pods: Path, *, policy: Policy, seed: int, json_fi
 
     try:
         check_outputs([("--json", json_file)], [nodes, pods])
-        with nodes.open(encoding="utf-8", newline="") as file:
-            read = read_nodes(file, str(nodes))
-        with pods.open(encoding="utf-8", newline="") as file:
-            made = Study(read, read_pods(file, str(pods)), policy=policy, seed=seed)
-    except (OSError, UnicodeDecodeError, OutputError, TraceError) as error:
+        with Lines(nodes) as lines:
+            read = read_nodes(lines, str(nodes))
+        with Lines(pods) as lines:
+            made = Study(read, read_pods(lines, str(pods)), policy=policy, seed=seed)
+    except (OSError, OutputError, TraceError) as error:
         raise refuse(error) from error
     found = columns(_with_progress(made), made.total)
     result = {"trace": "openb", "algorithm": "fgd", "policy": policy, "seed": seed}

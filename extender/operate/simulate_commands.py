@@ -5,28 +5,35 @@ Exit status: 0 simulated; 2 the files or options cannot be used. Of a study, als
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from extender.operate.refusal import refuse
 from extender.operate.study_commands import StudyName, run_study
 
+if TYPE_CHECKING:
+    from algorithm.fgd.settings import Policy
+
 #: What stands for the published experiment in place of a file.
 _PUBLISHED = "openb"
+#: The policies of the algorithm `fgd`.
+_POLICIES = ("fgd", "random", "dotprod", "clustering", "packing", "bestfit")
+#: How the paper spells some of them, without what `_policy` takes away.
+_SPELLINGS = {"randomfit": "random", "dotproduct": "dotprod"}
 
 
-class PolicyName(StrEnum):
-    """The policies of the algorithm `fgd`."""
+def _policy(text: str) -> str:
+    """Return the policy of `fgd` with this name, or with the paper's or its results' name: Best-fit, 04-GpuPacking.
 
-    FGD = "fgd"
-    RANDOM = "random"
-    DOTPROD = "dotprod"
-    CLUSTERING = "clustering"
-    PACKING = "packing"
-    BESTFIT = "bestfit"
+    Raises typer.BadParameter for any other name.
+    """
+    name = "".join(letter for letter in text.lower() if letter.isalpha()).removeprefix("gpu")
+    found = _SPELLINGS.get(name, name)
+    if found not in _POLICIES:
+        raise typer.BadParameter(f"expected one of {', '.join(_POLICIES)}, got {text[:50]!r}")
+    return found
 
 
 def add_simulate_command(app: typer.Typer) -> None:
@@ -90,7 +97,14 @@ def simulate(
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Leave broken lines out, and name the first 20.")
     ] = False,
-    policy: Annotated[PolicyName, typer.Option(help="In the fgd experiment: how nodes are chosen.")] = PolicyName.FGD,
+    policy: Annotated[
+        str,
+        typer.Option(
+            parser=_policy,
+            metavar="NAME",
+            help=f"In the fgd experiment, how nodes are chosen: {', '.join(_POLICIES)}; or as the paper spells it.",
+        ),
+    ] = "fgd",
     pods: Annotated[Path | None, typer.Option(metavar="PODS.csv", help="The pods of the fgd experiment.")] = None,
     study: Annotated[
         StudyName | None,
@@ -120,7 +134,7 @@ def simulate(
         from extender.operate.fgd_study_command import FIRST_SEED, run_fgd_study
 
         chosen = FIRST_SEED if seed is None else seed
-        run_fgd_study(Path(nodes), pods, policy=policy.value, seed=chosen, json_file=json_file)
+        run_fgd_study(Path(nodes), pods, policy=cast("Policy", policy), seed=chosen, json_file=json_file)
         return
     if not trace or not algorithm:
         raise refuse(ValueError("expected --trace and --algorithm, or --study"))

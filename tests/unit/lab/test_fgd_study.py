@@ -10,7 +10,7 @@ import pytest
 
 from extender.lab.fgd_study import COLUMNS, Line, Study, arrivals, columns, typical
 from extender.lab.gorand import GoRandom
-from extender.lab.openb import NodeLine, PodLine, read_nodes, read_pods
+from extender.lab.openb import NodeLine, PodLine, TraceError, read_nodes, read_pods
 
 NODES = [NodeLine(f"n{number}", 64_000, 1 << 18, (2, 4, 8)[number % 3], "AB"[number % 2]) for number in range(9)]
 PODS = [
@@ -42,6 +42,49 @@ def test_pods_are_removed_until_they_ask_for_no_more() -> None:
     asked = sum(pod.all_milli for pod in found)
     assert 1.3 * TOTAL / 4 - 2000 <= asked <= 1.3 * TOTAL / 4
     assert len(set(found)) == len(found)
+
+
+def test_those_that_are_left_keep_their_order() -> None:
+    random = GoRandom(42)
+    random.int63()
+    shuffled = sorted(PODS, key=lambda pod: pod.name)
+    random.shuffle(shuffled)
+    first_gone = shuffled[random.below(len(shuffled))]
+    found = arrivals(PODS, TOTAL // 4, GoRandom(42))
+    assert found == [pod for pod in shuffled if pod in set(found)]
+    assert first_gone not in found
+    # A target that is asked for to the last thousandth is neither thinned nor enlarged.
+    whole = [PodLine(f"p{number}", 1000, 1, 1, 1000, "") for number in range(13)]
+    assert len(arrivals(whole, 10_000, GoRandom(42))) == 13
+    assert len(arrivals(whole, 9_000, GoRandom(42))) == 11
+
+
+def test_names_are_in_the_order_of_their_letters_before_they_are_shuffled() -> None:
+    def lines(name: str) -> list[PodLine]:
+        return [pod._replace(name=name.format(9970 + number)) for number, pod in enumerate(PODS)]
+
+    in_letters, in_numbers = lines("openb-pod-{:04}"), lines("openb-pod-{:05}")
+    found = arrivals(in_letters, TOTAL, GoRandom(42))
+    assert found == arrivals(in_letters[::-1], TOTAL, GoRandom(42))  # 10000 before 9999, wherever the file has them
+    assert [pod.name[-4:] for pod in found] != [pod.name[-4:] for pod in arrivals(in_numbers, TOTAL, GoRandom(42))]
+
+
+def test_a_cluster_that_no_number_of_such_pods_fills_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extender.lab.fgd_study.MOST_ADDED", 50)
+    with pytest.raises(TraceError, match="expected pods that ask for 2184000 thousandths of GPUs with 50 more of them"):
+        arrivals(PODS, TOTAL * 40, GoRandom(42))
+
+
+def test_nodes_without_gpus_are_refused() -> None:
+    with pytest.raises(TraceError, match="expected nodes with GPUs, got none"):
+        Study([node._replace(gpus=0) for node in NODES], PODS, policy="fgd", seed=42)
+
+
+def test_more_than_a_thousand_classes_are_typical() -> None:
+    pods = [PodLine(f"p{number}", number, 1, 1, 1000, "") for number in range(1001)]
+    assert len(Study(NODES, pods, policy="fgd", seed=42).pods) == 54
+    with pytest.raises(TraceError, match="expected at most 10000 different pods by CPU, GPUs and models, got 10001"):
+        typical([PodLine("p", number, 1, 1, 1000, "") for number in range(10_001)])
 
 
 def test_pods_without_gpus_end_too() -> None:

@@ -35,6 +35,46 @@ def test_a_result_is_written_as_json_and_told(files: list[str], tmp_path: Path) 
     assert result["gpu_allocation_percent_at_100"] == result["gpu_allocation_percent"][100]
 
 
+@pytest.mark.parametrize(
+    ("spelled", "name"),
+    [
+        ("Random", "random"),
+        ("Random-fit", "random"),
+        ("02-DotProd", "dotprod"),
+        ("Dot-product", "dotprod"),
+        ("GpuClustering", "clustering"),
+        ("GPU Packing", "packing"),
+        ("best_fit", "bestfit"),
+        ("06-FGD", "fgd"),
+    ],
+)
+def test_policies_may_be_spelled_as_in_the_paper(spelled: str, name: str, files: list[str]) -> None:
+    done = CliRunner().invoke(app, ["simulate", *files, "--policy", spelled, "--json", "-"])
+    assert json.loads(done.stdout)["policy"] == name
+
+
+def test_an_unknown_policy_is_told_the_others(files: list[str]) -> None:
+    done = CliRunner().invoke(app, ["simulate", *files, "--policy", "tetris"], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert "expected one of fgd, random, dotprod, clustering, packing, bestfit, got 'tetris'" in done.stderr
+
+
+def test_a_byte_order_mark_other_ends_of_lines_and_another_order_of_columns_change_nothing(
+    files: list[str], tmp_path: Path
+) -> None:
+    expected = CliRunner().invoke(app, ["simulate", *files, "--json", "-"]).stdout
+    turned = "\r\n".join(",".join(reversed(line.split(","))) for line in PODS.splitlines())
+    (tmp_path / "pods.csv").write_bytes(b"\xef\xbb\xbf" + turned.encode())
+    assert CliRunner().invoke(app, ["simulate", *files, "--json", "-"]).stdout == expected
+
+
+def test_a_node_with_too_many_gpus_is_named(files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(NODES + "big,1,1,1001,A\n")
+    done = CliRunner().invoke(app, ["simulate", *files])
+    assert done.exit_code == 2
+    assert "line 6: gpu: expected at most 1000 GPUs" in done.stderr.replace("\n", "")
+
+
 def test_json_may_go_to_standard_output(files: list[str]) -> None:
     done = CliRunner().invoke(app, ["simulate", *files, "--json", "-"])
     assert json.loads(done.stdout)["algorithm"] == "fgd"
