@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import lru_cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Protocol, TypeVar
 
@@ -24,7 +26,14 @@ P = TypeVar("P", bound=Versioned)
 
 def available(group: str) -> dict[str, EntryPoint]:
     """The installed plug-ins of a group by name, not imported."""
-    return _by_name(entry_points(group=group))
+    return _by_name(_points(group, tuple(sys.path)))
+
+
+@lru_cache(maxsize=8)
+def _points(group: str, _path: tuple[str, ...]) -> EntryPoints:
+    """The entry points of a group. Each search reads the metadata of all distributions, so it is done once for a
+    `sys.path`: what is installed while the process runs, is found by the next process."""
+    return entry_points(group=group)
 
 
 def _by_name(points: EntryPoints) -> dict[str, EntryPoint]:
@@ -36,7 +45,7 @@ def load(group: str, noun: str, name: str, kind: type[P], api_version: int) -> P
 
     `noun` is what messages call it. Raises PluginError.
     """
-    found = entry_points(group=group)
+    found = _points(group, tuple(sys.path))
     points = _by_name(found)
     if name not in points:
         there = ", ".join(points) or "none"

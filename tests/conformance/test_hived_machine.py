@@ -6,7 +6,7 @@ from hypothesis import settings
 from tests.conformance.hived_machine import HivedMachine
 from tests.support.examples import few
 
-FEW = few(10, 40)
+FEW = few(5, 40)
 
 
 class TestHived(HivedMachine.TestCase):

@@ -6,7 +6,7 @@ from hypothesis import settings
 from tests.conformance.hived_recovery_machine import RecoveryMachine
 from tests.support.examples import few
 
-FEW = few(12, 30)
+FEW = few(6, 30)
 
 
 class TestRecovery(RecoveryMachine.TestCase):

@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from extender.cli import app
 from extender.demo import hived
 from extender.demo.cast import Cast, CastError, Process
 from extender.demo.claims.books import Books
@@ -265,8 +267,8 @@ def test_a_busy_machine_is_told_before_its_slow_answers(
 
 
 def test_the_demo_of_claims_has_no_use_for_an_algorithm():
-    done = demo({**os.environ}, "--claims", "--algorithm", "hived")
-    assert done.returncode == 2
+    done = CliRunner().invoke(app, ["demo", "--claims", "--algorithm", "hived"])
+    assert done.exit_code == 2
     assert "--algorithm" in done.stderr
 
 
@@ -332,15 +334,21 @@ def test_a_recorded_demo_replays_the_crash_included(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_is_said_before_anything_is_started(
-    slots: dict[str, str], tmp_path: Path, arguments: list[str], settings: str, said: str
+    slots: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    settings: str,
+    said: str,
 ) -> None:
     (tmp_path / "settings.yaml").write_text(settings)
+    monkeypatch.syspath_prepend(str(tmp_path))
 
-    done = demo(slots, *arguments, "--settings", str(tmp_path / "settings.yaml"))
+    done = CliRunner().invoke(app, ["demo", *arguments, "--settings", str(tmp_path / "settings.yaml")])
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
+    assert isinstance(done.exception, SystemExit), done.exception
     assert said in done.stderr
-    assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
 
@@ -438,6 +446,6 @@ def test_the_result_of_the_demo_of_vpods_names_what_is_wrong():
     ("arguments", "named"), [(("--vpods", "--algorithm", "hived"), "--algorithm"), (("--vpods", "--claims"), "one of")]
 )
 def test_the_demo_of_vpods_refuses_what_it_cannot_use(arguments: tuple[str, ...], named: str):
-    done = demo({**os.environ}, *arguments)
-    assert done.returncode == 2
+    done = CliRunner().invoke(app, ["demo", *arguments])
+    assert done.exit_code == 2
     assert named in done.stderr

@@ -22,6 +22,7 @@ def environment(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     return install(project, tmp_path_factory.mktemp("site"))
 
 
+@pytest.mark.slow
 def test_its_tests_pass_at_once(project: Path, environment: dict[str, str]) -> None:
     said = done(
         *(sys.executable, "-m", "pytest", "-q", "--conformance-lives", "3"), folder=project, environment=environment

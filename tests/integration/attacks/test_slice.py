@@ -26,6 +26,7 @@ def runner() -> Iterator[Runner]:
         yield made
 
 
+@pytest.mark.slow
 def test_the_server_holds() -> None:
     with Runner(beside_others=True) as runner:
         broken = [result.attack for result in runner.run(QUICK, lambda _: None) if result.broke]

@@ -7,7 +7,9 @@ import pytest
 from tests.faults.matrix import arena_name, shuffled, slice_of, try_all
 from tests.faults.table import FAULTS, OPERATIONS
 
-ARENAS = pytest.mark.parametrize("arena", ["pods", "election", "claims", "vpods", "ordering", "plans"])
+ARENAS = ["pods", "election", "claims", "vpods", "ordering", "plans"]
+#: Their slice takes longer than that of all others.
+WAIT_LONG = ("claims", "vpods", "plans")
 SLICE = slice_of(1)
 
 
@@ -16,7 +18,9 @@ def test_every_operation_and_every_fault_is_in_the_slice() -> None:
     assert {pair.fault.name for pair in SLICE} == {fault.name for fault in FAULTS}
 
 
-@ARENAS
+@pytest.mark.parametrize(
+    "arena", [pytest.param(arena, marks=pytest.mark.slow if arena in WAIT_LONG else ()) for arena in ARENAS]
+)
 def test_every_operation_and_every_fault_is_survived_once(arena: str) -> None:
     chosen = [pair for pair in SLICE if arena_name(pair) == arena]
     survived = try_all(chosen, 1)
@@ -24,7 +28,7 @@ def test_every_operation_and_every_fault_is_survived_once(arena: str) -> None:
 
 
 @pytest.mark.slow
-@ARENAS
+@pytest.mark.parametrize("arena", ARENAS)
 def test_every_pair_is_survived(arena: str) -> None:
     chosen = [pair for pair in shuffled(2) if arena_name(pair) == arena]
     survived = try_all(chosen, 2)

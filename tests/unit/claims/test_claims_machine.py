@@ -294,7 +294,7 @@ def theirs(pod, uid):
     pod["metadata"].setdefault("annotations", {})[names.CLAIM_ANNOTATION] = mark
 
 
-QUICK = few(60, 40)
+QUICK = few(25, 40)
 
 TestClaims = ClaimsMachine.TestCase
 TestClaims.settings = QUICK

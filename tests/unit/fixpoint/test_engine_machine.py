@@ -135,7 +135,7 @@ class EngineMachine(RuleBasedStateMachine):
 
 
 TestEngineMachine = EngineMachine.TestCase
-TestEngineMachine.settings = few(60, 30)
+TestEngineMachine.settings = few(25, 30)
 
 
 @pytest.mark.slow

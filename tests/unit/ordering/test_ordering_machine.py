@@ -261,7 +261,7 @@ class OrderingMachine(RuleBasedStateMachine):
 
 
 TestOrdering = OrderingMachine.TestCase
-TestOrdering.settings = few(30, 20)
+TestOrdering.settings = few(15, 20)
 
 
 @pytest.mark.slow

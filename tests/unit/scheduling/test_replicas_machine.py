@@ -211,7 +211,7 @@ class ReplicasMachine(RuleBasedStateMachine):
             assert taken.keys() == {p.uid for p in self.cluster.pods.values() if p.node_name}
 
 
-ReplicasMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=50, deadline=None, derandomize=True)
+ReplicasMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=50, deadline=None, derandomize=True)
 TestReplicas = ReplicasMachine.TestCase
 
 

@@ -251,7 +251,7 @@ def pods_of(record):
 
 
 TestVPods = VPodsMachine.TestCase
-TestVPods.settings = few(60, 40)
+TestVPods.settings = few(25, 40)
 
 
 @pytest.mark.slow

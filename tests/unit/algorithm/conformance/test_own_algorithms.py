@@ -13,15 +13,15 @@ from algorithm.hived import PLUGIN as HIVED
 from algorithm.packing import PLUGIN as PACKING
 
 
-@conformance(PACKING, lives=5)
+@conformance(PACKING, lives=2)
 def test_packing() -> None: ...
 
 
-@conformance(HIVED, lives=4)
+@conformance(HIVED, lives=2)
 def test_hived() -> None: ...
 
 
-@conformance(FGD, lives=5)
+@conformance(FGD, lives=2)
 def test_fgd() -> None: ...
 
 

@@ -205,7 +205,7 @@ class FgdMachine(RuleBasedStateMachine):
 
 
 TestFgd = FgdMachine.TestCase
-TestFgd.settings = few(25, 30)
+TestFgd.settings = few(12, 30)
 
 
 @pytest.mark.slow

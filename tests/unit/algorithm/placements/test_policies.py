@@ -71,6 +71,7 @@ def installed(monkeypatch):
         return [point for point in points if group == registry.GROUP and name in (None, point.name)]
 
     monkeypatch.setattr(plugins, "entry_points", entry_points)
+    monkeypatch.syspath_prepend("/a-path-of-its-own")  # it is looked once for each
 
 
 @pytest.mark.usefixtures("installed")
