@@ -60,7 +60,10 @@ def behind(_: OrderingScene, dependant: Dependant) -> Iterator[str]:
     mend="Check kind and name, or declare the dependency `optional: true`.",
 )
 def missing(_: OrderingScene, dependant: Dependant) -> Iterator[str]:
-    if dependant.reason and dependant.reason.code is Code.DEPENDENCY_NOT_FOUND:
+    if dependant.missing:
+        names = ", ".join(map(str, dependant.missing))
+        yield f"waits for {names}, which {'does' if len(dependant.missing) == 1 else 'do'} not exist"
+    elif dependant.reason and dependant.reason.code is Code.DEPENDENCY_NOT_FOUND:
         yield dependant.reason.text
 
 

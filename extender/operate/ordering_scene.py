@@ -28,6 +28,7 @@ from extender.ordering.records import (
     Target,
     WorkloadRecord,
 )
+from extender.ordering.state import Waiting
 from extender.ordering.workloadreader import decode_workload
 from extender.plan.reading.documents import Source, read_documents
 from extender.plan.reading.expanding import expand
@@ -39,7 +40,8 @@ _LATER = (2.0 * MOST_GRACE, 3.0 * MOST_GRACE)
 
 @dataclass(frozen=True)
 class Dependant:
-    """Pods of one object that wait for the same. `reason`: why they wait; None: they do not."""
+    """Pods of one object that wait for the same. `reason`: why they wait; None: they do not. `missing`: what they declare
+    or inherit, and is not there."""
 
     target: Target
     origin: str
@@ -48,6 +50,7 @@ class Dependant:
     has_gate_only: bool
     reason: Reason | None
     root: Target | None
+    missing: tuple[Target, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.target} ({self.origin})" if self.origin else str(self.target)
@@ -95,8 +98,15 @@ def _dependants(pods: tuple[PlanPod, ...], objects: tuple[RawObject, ...]) -> li
             has_gate_only=each.pod.pod.gated and not waiting.after,
             reason=waiting.reason,
             root=waiting.root,
+            missing=_missing(waiting),
         )
     return list(found.values())
+
+
+def _missing(waiting: Waiting) -> tuple[Target, ...]:
+    """Return all that is not there. The reason names only the first of them."""
+    lost = [clause for clause in waiting.unmet if all(each.target in waiting.missing for each in clause)]
+    return tuple(sorted({each.target for clause in lost for each in clause}))
 
 
 def _run(events: Iterable[OrderingEvent]) -> OrderingEngine:

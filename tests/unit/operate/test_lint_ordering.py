@@ -81,3 +81,11 @@ def test_the_page_has_every_rule_with_its_example() -> None:
     page = (ROOT / "docs" / "ordering.md").read_text(encoding="utf-8")
     for section in ORDERING.as_markdown(EXAMPLES).split("\n### "):
         assert section.strip() in page, "paste ORDERING.as_markdown(EXAMPLES) into the page"
+
+
+def test_all_that_is_missing_is_named() -> None:
+    """The reason of a pod names one of them, but an author wants to mend the manifest once."""
+    after = "[pod/a, {kind: Job, name: b, state: Complete}, {kind: Job, name: c, optional: true}]"
+    text = f'apiVersion: v1\nkind: Pod\nmetadata: {{name: p, annotations: {{waggle.dev/after: "{after}"}}}}\n'
+    found = scene(text + "spec: {schedulingGates: [{name: waggle.dev/after}], containers: [{name: c, image: x}]}\n")
+    assert [each.detail for each in lint(found)] == ["waits for Job/default/b, Pod/default/a, which do not exist"]
