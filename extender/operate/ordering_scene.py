@@ -40,8 +40,8 @@ _LATER = (2.0 * MOST_GRACE, 3.0 * MOST_GRACE)
 
 @dataclass(frozen=True)
 class Dependant:
-    """Pods of one object that wait for the same. `reason`: why they wait; None: they do not. `missing`: what they declare
-    or inherit, and is not there."""
+    """Pods of one object that wait for the same. `reason`: why they wait; None: they do not. `missing`: what they
+    declare or inherit, and is not there."""
 
     target: Target
     origin: str

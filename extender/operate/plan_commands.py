@@ -203,7 +203,8 @@ def _show(found: Plan, compared: Difference | None, output: PlanFormat, verbose:
     if output is PlanFormat.TABLE:
         typer.echo(table(found, every=verbose, paint=painter(), clean=partial(printable, keep="\n")))
         if compared is not None:
-            say(f"\nWith the change: {difference.as_text(compared, every=verbose)}")
+            told = difference.as_text(compared, every=verbose)
+            say(f"\nWith the change: {told}" if compared.changed else "\nThe change makes no difference.")
     elif output is PlanFormat.MARKDOWN:
         say(markdown(found, compared), nl=False)
     elif output in (PlanFormat.JSON, PlanFormat.YAML):

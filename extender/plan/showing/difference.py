@@ -158,5 +158,5 @@ def listed(title: str, sentences: Sequence[str], what: str, *, every: bool = Fal
     shown = sentences if every else sentences[:_SHOWN]
     told = [title, *(f"  {each}" for each in shown)]
     if len(sentences) > len(shown):
-        told.append(f"  and {len(sentences) - len(shown)} more {what} (-v shows all)")
+        told.append(f"  and {len(sentences) - len(shown)} more {what} (--all shows all)")
     return "\n".join(told)

@@ -14,6 +14,8 @@ from extender.plan.showing.lines import Line, estimate, lines, made_with, sums, 
 #: Lines, and rows of the totals, that are shown without `every`.
 _LINES, _TOTALS, _NAMES = 500, 20, 20
 _INDENT = "      "
+#: Above lines of no wave.
+_TITLES = {Sign.MOVES: "Moves:", Sign.EVICTED: "Is evicted:", Sign.WAITS: "Waits:"}
 
 #: Returns the sign as it is shown; plain by default.
 Paint = Callable[[Sign], str]
@@ -33,16 +35,22 @@ def _body(plan: Plan, every: bool, paint: Paint, clean: Callable[[str], str]) ->
     found = lines(plan, every=every)
     shown = found if every else found[:_LINES]
     widths = [max((len(clean(cell(line))) for line in shown), default=0) for cell in (_subject, _count)]
-    wave = -1
+    title = ""
     for line in shown:
-        if plan.waves > 1 and line.sign is Sign.RUNS and line.wave != wave:
-            wave = line.wave
-            yield "At once:" if not wave else f"Wave {wave}, which depends on wave {wave - 1}:"
+        if plan.waves > 1 and _title(line) != title:
+            title = _title(line)
+            yield title
         yield from _lines(line, widths, paint, clean)
     if len(found) > len(shown):
         yield f"and {len(found) - len(shown)} more lines (--all shows all)"
     elif not every and any("like it" in line.count for line in shown):
         yield "(--all shows a line for each object)"
+
+
+def _title(line: Line) -> str:
+    if line.sign is not Sign.RUNS:
+        return _TITLES.get(line.sign, "")
+    return f"Wave {line.wave}, which depends on wave {line.wave - 1}:" if line.wave else "At once:"
 
 
 def _subject(line: Line) -> str:

@@ -51,5 +51,5 @@ def test_rows_that_differ_are_listed_and_counted_beyond_fifty() -> None:
     told = as_text(found).splitlines()
     assert told[1] == "  Pod/default/p0: ? NoNodeFits => +"
     assert told[2] == "  Pod/default/p1: ? NoNodeFits => not there"
-    assert told[-1] == "  and 10 more rows that differ (-v shows all)"
+    assert told[-1] == "  and 10 more rows that differ (--all shows all)"
     assert len(as_text(found, every=True).splitlines()) == 61

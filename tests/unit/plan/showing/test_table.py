@@ -20,8 +20,11 @@ At once:
 + Job/default/train   3 pods  gpu-0 (2), gpu-1
 Wave 1, which depends on wave 0:
 + Pod/default/late            cpu-1
+Moves:
 ~ Pod/default/web             gpu-1 -> cpu-1
+Is evicted:
 - Pod/default/filler          gpu-1; Preempted: evicted for default/train-0
+Waits:
 ? Job/default/big     4 pods  GangDoesNotFit: gang default/big does not fit as a whole: needs 4 nodes
       would fit if 2 GPUs on rack r3 ended: train-7
 
