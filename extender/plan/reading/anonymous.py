@@ -35,6 +35,7 @@ _STRUCTURE = re.compile(r"[\[{:\n]|^- ")
 _NAMING = frozenset(
     {
         "cellAddress",
+        "claim",
         "claimRef",
         "generateName",
         "group",

@@ -24,7 +24,6 @@ _DROPPED = frozenset(
         "args",
         "binaryData",
         "command",
-        "containers",
         "data",
         "description",
         "env",
@@ -33,7 +32,6 @@ _DROPPED = frozenset(
         "image",
         "imagePullSecrets",
         "images",
-        "initContainers",
         "managedFields",
         "message",
         "stringData",
@@ -41,6 +39,9 @@ _DROPPED = frozenset(
         "volumes",
     }
 )
+#: Of the containers of a pod template these fields are kept: a workload without pods may be scaled up in a plan.
+_CONTAINERS = frozenset({"containers", "initContainers"})
+_OF_CONTAINERS = frozenset({"name", "ports", "resources", "restartPolicy"})
 #: Levels of an object that are kept.
 _DEEPEST = 30
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
@@ -99,11 +100,23 @@ class Keeper:
             return None
         if isinstance(value, dict):
             return {
-                key: self.annotations(each) if key == "annotations" else self._without(each, depth + 1)
+                key: self._special(key, each, depth)
+                if key in _CONTAINERS or key == "annotations"
+                else self._without(each, depth + 1)
                 for key, each in value.items()
                 if key not in _DROPPED and (key != "annotations" or isinstance(each, dict))
             }
         return [self._without(each, depth + 1) for each in value] if isinstance(value, list) else value
+
+    def _special(self, key: str, value: Any, depth: int) -> Any:
+        if key == "annotations":
+            return self.annotations(value)
+        each_kept = (
+            {name: inside for name, inside in each.items() if name in _OF_CONTAINERS}
+            for each in (value if isinstance(value, list) else ())
+            if isinstance(each, dict)
+        )
+        return [self._without(each, depth + 2) for each in each_kept]
 
 
 def _reads(name: str) -> Any:

@@ -56,9 +56,12 @@ def new_priority(state: PlanState, pod: PlanPod) -> int | None:
 
 
 def check_priorities(state: PlanState) -> None:
-    """Raise PlanError if a priority was to change of which no pod, old or new, was found."""
+    """Raise PlanError if a priority was to change of which no pod, old or new, was found.
+
+    Pods that were there when the plan began may have gone since: one that waits may have evicted them.
+    """
     for target, _ in state.changes.priorities:
-        if target not in state.reprioritised:
+        if target not in state.reprioritised and not _had_pods(state, target):
             raise PlanError(f"priority: {target}: there is no such object, or it has no pods")
 
 
@@ -85,6 +88,11 @@ def _was_there(state: PlanState, target: Target) -> bool:
     known = [each.target for each in state.world.objects]
     known += [above for pod in state.world.pods for above in objects_of(pod)]
     return any(_is(each, target) for each in known)
+
+
+def _had_pods(state: PlanState, target: Target) -> bool:
+    """Whether the world has pods of it."""
+    return any(_is(each, target) for pod in state.world.pods for each in objects_of(pod))
 
 
 def _delete_node(state: PlanState, name: str) -> None:

@@ -10,6 +10,7 @@ from extender.plan.run.clock import PlanClock
 from extender.plan.run.configuration import configure
 from extender.plan.run.engines.claims import Claims
 from extender.plan.run.engines.vpods import VPods
+from extender.plan.run.engines.warm_pods import unclaimed
 from extender.plan.run.judging import Judgement
 from extender.plan.run.scheduling import Scheduling
 from extender.plan.run.store import PlanCluster
@@ -23,7 +24,7 @@ class PlanState:
         settings = world.settings if changes.settings is None else changes.settings
         self.configuration = configure(settings, world.scheduler, algorithm=changes.algorithm, seed=options.seed)
         self.clock = PlanClock()
-        self.cluster = PlanCluster(self.configuration.reads.decisions)
+        self.cluster = PlanCluster(self.configuration.reads.decisions, unclaimed)
         #: The engines beside that of pods.
         self.engines = (
             Claims(self.cluster, self.configuration.settings, self.clock),

@@ -71,7 +71,10 @@ class PodStory:
 class PlanCluster:
     """Nodes, pods and budgets as they are in the plan."""
 
-    def __init__(self, decisions: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, decisions: frozenset[str] = frozenset(), as_made: Callable[[PlanPod], PlanPod] = lambda pod: pod
+    ) -> None:
+        """`as_made`: returns a pod as its owner makes it, without what engines have written on it."""
         self.nodes: dict[str, SchedNode] = {}
         self.pods: dict[str, PlanPod] = {}
         self.budgets: dict[str, Budget] = {}
@@ -87,6 +90,7 @@ class PlanCluster:
         self._story: dict[str, PodStory] = {}
         self._keys: dict[tuple[str, str], str] = {}
         self._decisions = decisions
+        self._as_made = as_made
         self._version = 0
         self._changes: deque[tuple[str, object]] = deque()
 
@@ -285,6 +289,7 @@ class PlanCluster:
 
     def _fresh(self, pod: PlanPod, uid: str) -> PlanPod:
         """The pod as its controller makes it: without a place, and without what a binding has written."""
+        pod = self._as_made(pod)
         kept = tuple(pair for pair in pod.pod.pod.annotations if pair[0] not in self._decisions)
         made = _with(
             pod,

@@ -35,12 +35,14 @@ from extender.embedded.apiserver.table import (
 from extender.embedded.kubescheduler.budgets import decode_budget
 from extender.embedded.kubescheduler.config import SchedulerConfig
 from extender.embedded.kubescheduler.events import EXTENDER
+from extender.ordering.records import GROUP
 from extender.plan.reading.worlds import WorldReader
 from extender.plan.records import World
 from extender.plan.run.configuration import configure
 from extender.plan.run.making import ROUND_TRIP
 from extender.scheduling.events import Ticked
 from extender.scheduling.policy import Policy
+from extender.scheduling.reads import GANG_ANNOTATION
 from extender.scheduling.state.pod_info import PodInfo
 from tests.conformance.plan_truth.outcomes import Outcome, live_outcome
 from tests.conformance.plan_truth.states import State, priority_classes
@@ -83,8 +85,11 @@ class LiveCluster(SoakWorld):
         self.make = self._made  # type: ignore[assignment]
         self._loop = asyncio.new_event_loop()
         super().__init__(state.seed, rate=0.0, nodes=0)
+        self._budgets = self._hear_of_budgets()
+
+    def _hear_of_budgets(self) -> Informer:
         core = self.scheduling.core
-        self._budgets = Informer(
+        return Informer(
             self.api.store,
             POD_DISRUPTION_BUDGETS,
             seen=lambda raw: core.budget_seen(decode_budget(raw)),
@@ -93,6 +98,18 @@ class LiveCluster(SoakWorld):
 
     def close(self) -> None:
         self._loop.close()
+
+    def restart(self) -> None:
+        """End Waggle and kube-scheduler, and start both on the same cluster: Waggle as the state says from now on."""
+        state = self._state
+        settings = state.settings if state.new_settings is None else state.new_settings
+        self._configuration = configure(settings, state.scheduler, algorithm=state.new_algorithm, seed=state.seed)
+        self._algorithm = [self._configuration.algorithm]
+        self.policy = self._configuration.policy
+        self.replicas = [self._boot()]
+        self.scheduling.boot()
+        self.scheduling.last.clear()
+        self._budgets = self._hear_of_budgets()
 
     def _made(self) -> SchedulerAlgorithm:
         return self._algorithm.pop()
@@ -150,6 +167,9 @@ class LiveCluster(SoakWorld):
             elif verb == "delete-workload":
                 [kind] = {each["kind"] for each in self._state.objects if _owns(each, name)}
                 self.api.delete(Target(_RESOURCES[kind], "default", name))
+            elif verb == "delete-gang":
+                for pod in self._pods_of(GROUP, name):
+                    self.users.delete(pod["metadata"]["name"])
         for node in self._state.added:
             self.create(node)
         for verb, name in self._state.steps:
@@ -158,6 +178,37 @@ class LiveCluster(SoakWorld):
         self.settle()
         while self._drain([name for verb, name in self._state.steps if verb == "drain"]):
             self.settle()
+
+    def make_objects(self) -> None:
+        """Give pods their new priorities, and create the new objects."""
+        for kind, name, priority in self._state.priorities:
+            for pod in self._pods_of(kind, name):
+                self._set_priority(pod, priority)
+            self._set_template(kind, name, priority)
+        for each in self._state.create:
+            self.create(reprioritised(self._state, each))
+
+    def _pods_of(self, kind: str, name: str) -> list[Object]:
+        pods: list[Object] = [json.loads(stored.raw) for stored in self.api.store.collection(PODS)]
+        return [pod for pod in pods if belongs(pod, kind, name)]
+
+    def _set_priority(self, pod: Object, priority: int) -> None:
+        """No API can do that: the pod is written as if it had been created so. One that waits is tried anew."""
+        if not pod["spec"].get("nodeName"):
+            stored = self.api.store.find(PODS, (pod["metadata"]["namespace"], pod["metadata"]["name"]))
+            assert stored is not None
+            self.api.store.remove(PODS, stored)
+            pod["metadata"]["uid"] += "-again"
+        pod["spec"] |= {"priority": priority, "priorityClassName": f"p{priority}"}
+        self.api.store.put(PODS, pod)
+
+    def _set_template(self, kind: str, name: str, priority: int) -> None:
+        """Pods that are made again have the new priority, too."""
+        stored = self.api.store.find(REPLICA_SETS, ("default", name)) if kind == "ReplicaSet" else None
+        if stored is not None:
+            owner = stored.fresh()
+            owner["spec"]["template"]["spec"]["priorityClassName"] = f"p{priority}"
+            self.api.store.put(REPLICA_SETS, owner)
 
     def _drain(self, nodes: Sequence[str]) -> int:
         """Evict what is on these nodes, as far as budgets allow; how many pods were evicted."""
@@ -283,11 +334,13 @@ def begins_as(state: State) -> World:
 def what_happens(state: State) -> tuple[World, dict[str, Outcome]]:
     """The world at the beginning, and what has become of every pod at the end. Raises NeverRestsError."""
     with closing(LiveCluster(state)) as live:
+        if state.new_settings is not None or state.new_algorithm is not None:
+            live.settle()
+            live.restart()
         world = live.world()
         live.settle()
         live.make_changes()
-        for each in state.create:
-            live.create(each)
+        live.make_objects()
         live.settle()
         return world, live.outcomes()
 
@@ -300,6 +353,28 @@ class _Users(Users):
         for stored in list(self.api.store.collection(PODS)):
             if stored.fields["status.phase"] == "Running" and not is_ready(stored.fresh()):
                 self.patch(stored.key[1], {"status": {"conditions": [_READY]}}, "status")
+
+
+def belongs(pod: Object, kind: str, name: str) -> bool:
+    """Whether it is the pod of this kind and name, or belongs to a gang or a workload of this name."""
+    metadata = pod["metadata"]
+    if kind == GROUP:
+        return bool(metadata.get("annotations", {}).get(GANG_ANNOTATION) == name)
+    if kind == "Pod":
+        return bool(metadata["name"] == name)
+    return any((each["kind"], each["name"]) == (kind, name) for each in metadata.get("ownerReferences", ()))
+
+
+def reprioritised(state: State, body: Object) -> Object:
+    """A new object, with the new priority of its pods if there is one."""
+    body = deepcopy(body)
+    for kind, name, priority in state.priorities:
+        if "template" in body["spec"]:
+            if (body["kind"], body["metadata"]["name"]) == (kind, name):
+                body["spec"]["template"]["spec"]["priorityClassName"] = f"p{priority}"
+        elif belongs(body, kind, name):
+            body["spec"]["priorityClassName"] = f"p{priority}"
+    return body
 
 
 def _owns(body: Object, name: str) -> bool:

@@ -11,9 +11,11 @@ import msgspec
 
 from algorithm.reasons import Code
 from extender.embedded.kubescheduler.model import decode_node
-from extender.ordering.records import Target
+from extender.ordering.records import GROUP, Target
 from extender.plan.records import Changes, Options, Plan, RawObject, Row, Sign, World
 from extender.plan.run import make_plan
+from extender.plan.run.milestones import objects_of
+from extender.scheduling.reads import GANG_ANNOTATION
 from extender.scheduling.state.pod_info import PodInfo
 from tests.conformance.plan_truth.states import State
 
@@ -50,13 +52,30 @@ def live_outcome(pod: dict[str, Any], info: PodInfo | None, *, refused_by_waggle
 
 def planned_outcomes(state: State, world: World) -> tuple[Plan, dict[str, Outcome]]:
     """What the plan says of every pod that is there at its end."""
-    plan = make_plan(world, changes_of(state), Options(seed=state.seed))
+    plan = make_plan(world, _possible(changes_of(state), world), Options(seed=state.seed))
     found = {each.pod.pod.name: Outcome(each.pod.pod.node_name) for each in world.pods}
     for row in plan.rows:
         found[row.name] = planned_outcome(row)
         if row.sign is Sign.EVICTED and _AGAIN not in row.text:
             del found[row.name]
     return plan, found
+
+
+def _possible(changes: Changes, world: World) -> Changes:
+    """Without deletions and priorities of what is not there any more: a plan refuses those."""
+    there = {each for pod in world.pods for each in objects_of(pod)}
+    there |= {Target("Node", "", each.name) for each in world.nodes} | {each.target for each in world.objects}
+    there |= {each.target for each in changes.create} | {gang for each in changes.create if (gang := _gang(each))}
+    return msgspec.structs.replace(
+        changes,
+        delete=tuple(each for each in changes.delete if each in there),
+        priorities=tuple(each for each in changes.priorities if each[0] in there),
+    )
+
+
+def _gang(raw: RawObject) -> Target | None:
+    name = msgspec.json.decode(raw.json)["metadata"].get("annotations", {}).get(GANG_ANNOTATION)
+    return Target(GROUP, raw.namespace, name) if name else None
 
 
 def planned_outcome(row: Row) -> Outcome:
@@ -92,11 +111,15 @@ def changes_of(state: State) -> Changes:
         named[verb].append(name)
     kinds = {each["metadata"]["name"]: each["kind"] for each in state.objects if "template" in each["spec"]}
     return Changes(
+        settings=state.new_settings,
+        algorithm=state.new_algorithm,
+        priorities=tuple((Target(kind, "default", name), priority) for kind, name, priority in state.priorities),
         cordon=tuple(named["cordon"]),
         drain=tuple(named["drain"]),
         delete=(
             *(Target("Pod", "default", name) for name in named["delete"]),
             *(Target(kinds[name], "default", name) for name in named["delete-workload"]),
+            *(Target(GROUP, "default", name) for name in named["delete-gang"]),
             *(Target("Node", "", name) for name in named["delete-node"]),
         ),
         add_nodes=tuple(decode_node(_encode(node)) for node in state.added),

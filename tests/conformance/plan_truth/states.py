@@ -37,6 +37,13 @@ class State:
     steps: list[tuple[str, str]] = field(default_factory=list)
     #: Nodes that are added with the steps.
     added: list[Object] = field(default_factory=list)
+    #: Created when Waggle runs already, before the plan is made.
+    early: list[Object] = field(default_factory=list)
+    #: The server is started again with these settings, or with this algorithm, when what waits has come to rest.
+    new_settings: str | None = None
+    new_algorithm: str | None = None
+    #: New priorities of pods, gangs and workloads, old and new: (kind, name, priority). After the steps.
+    priorities: list[tuple[str, str, int]] = field(default_factory=list)
     create: list[Object] = field(default_factory=list)
 
 
@@ -176,6 +183,7 @@ def priority_classes(state: State) -> list[Object]:
     """The classes that the pods name."""
     made = (*state.bound, *state.waiting, *state.objects, *state.create)
     names = {_pod_spec(each).get("priorityClassName") for each in made} - {None}
+    names |= {f"p{priority}" for _, _, priority in state.priorities}
     return [
         {
             "apiVersion": "scheduling.k8s.io/v1",

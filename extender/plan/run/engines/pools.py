@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
 from extender import resources
+from extender.claim_settings import ClaimSettings
 from extender.claims.autoscaler import ScalePolicy
+from extender.claims.codes import ClaimCode
 from extender.claims.events import ClaimAsked
 from extender.claims.records import OnEmpty, Pool, PoolKey, demand
+from extender.conversions.claim_requests import refusal
 from extender.conversions.pools import configured_policies, configured_pools, custom_policies, custom_pool
 from extender.ordering.records import Target
 from extender.plan.records import RawObject
@@ -58,21 +61,31 @@ class Pools:
         return True
 
 
-def asked(raw: RawObject) -> ClaimAsked | None:
+class Refused(NamedTuple):
+    """What a Claim object asks for, and why the server refuses it without asking for pods."""
+
+    asked: ClaimAsked
+    code: ClaimCode
+    text: str
+
+
+def asked(raw: RawObject, settings: ClaimSettings, pools: Mapping[PoolKey, Pool]) -> ClaimAsked | Refused | None:
     """Return what a Claim object asks for; None if it is decided already. Raises ValueError, which names the field.
 
-    Images are left out: a plan does not know containers.
+    `pools` have the default of a claim that does not say how long it waits. Images are left out: a plan does not know
+    containers.
     """
     claim = read(resources.Claim, _object(raw))
     if claim.status.claim or claim.status.phase in ("Ended", "Released", "Failed"):
         return None
-    spec = claim.spec
-    waits = spec.wait_seconds != 0 and spec.on_empty != "fail"
+    spec, key = claim.spec, PoolKey(raw.namespace, claim.spec.pool_ref.name)
+    seconds = spec.wait_seconds if spec.wait_seconds is not None or key not in pools else pools[key].wait_seconds
+    waits = seconds != 0 and spec.on_empty != "fail"
     name = f"{raw.namespace}.{raw.name}"
-    return ClaimAsked(
+    made = ClaimAsked(
         request=name,
         claim=name,
-        pool=PoolKey(raw.namespace, spec.pool_ref.name),
+        pool=key,
         tenant=spec.tenant or raw.namespace,
         count=spec.count,
         demand=demand(spec.requires),
@@ -83,6 +96,8 @@ def asked(raw: RawObject) -> ClaimAsked | None:
         # A plan makes no pods of a template: a claim that would have pods created waits for idle ones.
         on_empty=OnEmpty.WAIT if waits else OnEmpty.FAIL,
     )
+    refused = refusal(spec, raw.namespace, settings)
+    return made if refused is None else Refused(made, *refused)
 
 
 def _object(raw: RawObject) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from extender.claims.codes import ClaimCode
 from extender.claims.events import Answered
 from extender.claims.records import PoolKey
 from extender.claims.views import ClaimStage, ClaimView
+from extender.conversions.claim_requests import refusal
 from extender.resources import ClaimSpec
 from extender.server.claims.objects.pools import is_worth_writing
 from extender.server.claims.objects.records import FINALIZER, ClaimObject
@@ -249,9 +250,9 @@ def _undecided(obj: ClaimObject, facts: Facts, settings: ClaimSettings) -> list[
         return _say(obj, _claimed(obj, chosen, facts, (obj.generation, obj.renewal)))
     if facts.own is not None:
         return _asked(obj, facts, facts.own)
-    refusal = _refusal(obj, settings)
-    if refusal is not None:
-        return [SetStatus(_failed(obj, facts, *refusal))]
+    refused = _refusal(obj, settings)
+    if refused is not None:
+        return [SetStatus(_failed(obj, facts, *refused))]
     assert obj.spec is not None
     if not facts.has_pool:
         return _without_pool(obj, facts)
@@ -310,19 +311,9 @@ def _deadline(facts: Facts) -> float:
 
 
 def _refusal(obj: ClaimObject, settings: ClaimSettings) -> tuple[ClaimCode, str] | None:
-    spec = obj.spec
-    if spec is None:
+    if obj.spec is None:
         return ClaimCode.NOT_POSSIBLE, obj.fault
-    for field, value, most in (
-        ("waitSeconds", spec.wait_seconds, settings.max_wait_seconds),
-        ("leaseSeconds", spec.lease_seconds, settings.max_lease_seconds),
-    ):
-        if value is not None and value > most:
-            return ClaimCode.NOT_POSSIBLE, f"spec.{field}: expected at most {most:g}, got {value}"
-    if settings.authorization == "kubernetes" and spec.tenant not in ("", obj.namespace):
-        # The object does not say who created it, so the right of that user to act for others cannot be checked.
-        return ClaimCode.NOT_YOURS, f"spec.tenant: expected {obj.namespace} or nothing, got {spec.tenant}"
-    return None
+    return refusal(obj.spec, obj.namespace, settings)
 
 
 # -- the status ---------------------------------------------------------------------------------------------------

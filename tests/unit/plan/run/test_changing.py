@@ -170,3 +170,10 @@ def test_other_settings_decide() -> None:
 def test_wrong_changes_are_refused_with_the_name_of_what_is_wrong(changes: dict[str, object], text: str) -> None:
     with pytest.raises(PlanError, match=text.replace("(", ".").replace(")", ".")):
         plan_of([a_node("n0")], **changes)
+
+
+def test_a_priority_of_a_pod_that_has_gone_before_changes_nothing() -> None:
+    """The pod exists when the plan begins, and one that waits evicts it before the changes are made."""
+    pods = [running("low", "n0", cpu="3", priority=1), waiting("w", cpu="3", priority=5)]
+    plan = plan_of([a_node("n0")], pods, priorities=((Target("Pod", "default", "low"), 9),))
+    assert signs(plan) == {"low": "- Preempted", "w": "+ n0"}

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
+from extender.claims.records import ClaimMark
 from extender.plan.reading.documents import Source, read_documents
 from extender.plan.reading.shapes import shaped_nodes
 from extender.plan.records import Changes, Plan, RawObject, Sign, World
 from extender.plan.run.making import make_plan
+from tests.support.plan.worlds import a_node, running
 
 POOL = {
     "apiVersion": "waggle.dev/v1alpha1",
@@ -32,6 +35,9 @@ WARM = {
         },
     },
 }
+
+#: The labels of pods in mode recycle.
+RECYCLED = {"pool": "p", "waggle.dev/phase": "idle"}
 
 
 def claim(name: str, **spec: Any) -> dict[str, Any]:
@@ -143,3 +149,63 @@ def test_an_invalid_pool_is_said() -> None:
 def test_the_same_input_gives_the_same_plan(mode: str) -> None:
     objects = (WARM, with_spec(POOL, mode=mode), claim("a"), claim("b", count=2), claim("c"))
     assert plan(*objects) == plan(*objects)
+
+
+def test_what_the_server_refuses_a_plan_refuses() -> None:
+    world = World(nodes=shaped_nodes(1, "cpu=9,memory=8Gi"), settings="claims: {authorization: kubernetes}")
+    objects = (WARM, POOL, claim("long", waitSeconds=601), claim("other", tenant="t"), claim("right", tenant="default"))
+    read = read_documents([Source("f.yaml", yaml.safe_dump_all(objects))]).require()
+    made = make_plan(world, Changes(create=read.objects))
+    assert {name: code for name, (_, _, code) in claims(made).items()} == {
+        "long": "NotPossible",
+        "other": "NotYours",
+        "right": "",
+    }
+    [row] = [row for row in made.rows if row.name == "long"]
+    assert row.text == "spec.waitSeconds: expected at most 600, got 601"
+
+
+def test_the_pool_says_how_long_a_claim_waits_that_does_not_say_it() -> None:
+    made = plan(with_spec(POOL, defaults={"waitSeconds": 0}), claim("a"), claim("b", waitSeconds=5))
+    fixes = {row.name: row.fix for row in made.rows}
+    assert fixes == {"a": "", "b": "would be served if pool default/p had 1 idle pod more"}
+
+
+def test_all_claims_are_asked_for_before_a_pod_that_replaces_a_claimed_one_is_idle() -> None:
+    """Pods take seconds to start, and claims milliseconds."""
+    newest = with_spec(POOL, order="newest")
+    made = plan(WARM, newest, claim("a"), claim("b"), claim("c", waitSeconds=0))
+    assert sorted(node for _, node, _ in claims(made).values()) == ["", "warm-x1", "warm-x2"]
+    assert claims(made)["c"] == (Sign.WAITS, "", "NoIdlePod")
+
+
+def test_pods_that_a_pool_adds_are_idle_although_all_others_are_claimed() -> None:
+    warm = with_spec(WARM, template={**WARM["spec"]["template"], "metadata": {"labels": RECYCLED}})
+    pool = with_spec(
+        POOL, workload={"kind": "ReplicaSet", "name": "warm"}, autoscaler={"maxReplicas": 6}, mode="recycle"
+    )
+    made = plan(warm, pool, claim("a", count=2), claim("b", count=2), claim("never", requires={"size": "big"}))
+    assert {name: sign for name, (sign, _, _) in claims(made).items()} == {
+        "a": Sign.RUNS,
+        "b": Sign.RUNS,
+        "never": Sign.WAITS,
+    }
+
+
+def test_claims_of_the_cluster_count_for_the_order_of_a_pool_and_for_limits() -> None:
+    """`pack` claims where claimed pods are already, although in mode detach these have left the pool."""
+    mark = msgspec.json.encode(ClaimMark(claim="c-old", pool="p", tenant="default", expires=1.0)).decode()
+    old = {"waggle.dev/claim": "c-old"}
+    pods = (
+        running("gone", "n1", metadata={"labels": old, "annotations": {"waggle.dev/claim": mark}}),
+        running("idle-0", "n0", metadata={"labels": {"pool": "p"}}),
+        running("idle-1", "n1", metadata={"labels": {"pool": "p"}}),
+    )
+    for spec, expected in (
+        ({"order": "pack"}, (Sign.RUNS, "idle-1", "")),
+        ({"order": "spread"}, (Sign.RUNS, "idle-0", "")),
+        ({"limits": {"maxPodsPerTenant": 1}}, (Sign.WAITS, "", "NoIdlePod")),
+    ):
+        read = read_documents([Source("f.yaml", yaml.safe_dump_all([with_spec(POOL, **spec), claim("a")]))]).require()
+        made = make_plan(World(nodes=(a_node("n0"), a_node("n1")), pods=pods), Changes(create=read.objects))
+        assert claims(made) == {"a": expected}, spec

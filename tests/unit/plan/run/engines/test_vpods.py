@@ -6,12 +6,14 @@ import json
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from extender.ordering.records import Target
 from extender.plan.reading.documents import Source, read_documents
 from extender.plan.reading.shapes import shaped_nodes
+from extender.plan.reading.worlds import WorldReader
 from extender.plan.records import Changes, Options, Plan, RawObject, Sign, World
 from extender.plan.run.engines.hosts import host_node, host_pod
 from extender.plan.run.making import PlanRun, make_plan
@@ -220,3 +222,21 @@ def test_a_plan_says_what_the_servers_dry_run_says(seed: int) -> None:
 def test_a_plan_says_what_the_servers_dry_run_says_at_length(seed: int) -> None:
     world, settings = drawn(seed)
     assert plans_answer(world) == servers_answer(world, settings)
+
+
+def test_a_set_without_pods_grows_by_pods_with_requests() -> None:
+    """The world has no pod to copy: what they need is in the template. Images and commands are not kept."""
+    reader = WorldReader()
+    for each in (stateful_set(0, cpu="2"), vpod_set(capacity=1)):
+        each = {**each, "metadata": {**each["metadata"], "namespace": "default"}}
+        reader.add(each["apiVersion"], each["kind"], json.dumps(each).encode())
+    assert not reader.faults
+    world = msgspec.structs.replace(reader.world(), nodes=shaped_nodes(1, "cpu=5,memory=8Gi"))
+    assert not any(b"image" in each.json for each in world.objects)
+    read = read_documents([Source("f.yaml", yaml.safe_dump(vpod("a", 3)))]).require()
+    made = make_plan(world, Changes(create=read.objects))
+    assert {row.name: row.sign for row in made.rows if row.kind == "Pod"} == {
+        "hosts-0": Sign.RUNS,
+        "hosts-1": Sign.RUNS,
+        "hosts-2": Sign.WAITS,
+    }

@@ -1,0 +1,33 @@
+"""A plan says what then happens where other engines take part (claims, vpods), and where options change the cluster.
+
+`python -m tests.conformance.plan_truth --world claims --first 1000 --states 50` runs more states than the tests.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.plan_truth.worlds import WORLDS
+
+
+def wrong(world: str, seeds: range) -> list[str]:
+    """What plans are wrong about."""
+    return [f"seed {seed}: {text}" for seed in seeds for text in WORLDS[world](seed)]
+
+
+def test_a_plan_with_an_option_says_what_happens_if_the_change_is_made() -> None:
+    """Options: --settings, --algorithm, --priority, --delete, --cordon, --drain, --add-nodes."""
+    assert wrong("what-if", range(8)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [1000, 1075])
+def test_a_plan_with_an_option_says_what_happens_in_many_states(first: int) -> None:
+    assert wrong("what-if", range(first, first + 75)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("world", "states"), [("claims", 3), ("vpods", 2)])
+def test_a_plan_says_what_the_other_engines_then_do(world: str, states: int) -> None:
+    """With sockets and threads, so a run takes seconds; most of them are spent waiting."""
+    assert wrong(world, range(states)) == []
