@@ -143,15 +143,18 @@ def _start(rows: Iterable[Row]) -> Estimate | None:
     return Estimate(min(each.earliest for each in known), max(each.latest for each in known))
 
 
-def sums(plan: Plan) -> Iterator[str]:
-    """Yield the totals in words, which are right for one and for many: "8 will run", "1 will be evicted"."""
+def sums(plan: Plan, *, stays: bool = True) -> Iterator[str]:
+    """Yield the totals in words, which are right for one and for many: "8 will run", "1 will be evicted".
+
+    `stays`: also what stays as it is.
+    """
     total = plan.total
     for number, what in (
         (total.runs, "run"),
         (total.moves, "move"),
         (total.evicted, "be evicted"),
         (total.waits, "wait"),
-        (total.stays, "stay"),
+        (total.stays if stays else 0, "stay"),
     ):
         if number:
             yield f"{number} will {what}"

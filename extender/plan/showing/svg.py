@@ -36,7 +36,7 @@ _TEXT = "#202124"
 
 def svg(plan: Plan) -> str:
     """Return the image: waves as columns, from left to right."""
-    return draw(graph(plan), ", ".join(sums(plan)) or "nothing happens")
+    return draw(graph(plan), ", ".join(sums(plan, stays=False)) or "nothing happens")  # what stays has no box
 
 
 def draw(found: Graph, caption: str) -> str:

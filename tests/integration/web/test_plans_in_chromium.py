@@ -67,7 +67,7 @@ def test_a_manifest_becomes_a_table_and_a_graph(server: str, browser: Browser) -
     look(browser, server)
     ask(browser, MANIFEST)
     shown = browser.text(".plan-result")
-    assert "2 run, 3 wait" in shown
+    assert "2 will run, 3 will wait" in shown
     assert "Pod default/train-x1" in shown
     assert "Insufficient cpu" in shown or "cpu" in shown
     assert browser.run("document.querySelectorAll('.plan-graph svg rect').length") > 1

@@ -93,7 +93,7 @@ function shown({ plan, difference, graph }) {
 }
 
 function verdict({ total, rows }) {
-  const parts = [["runs", "run"], ["moves", "move"], ["evicted", "evicted"], ["waits", "wait"]].map(([name, text]) => total && total[name] > 0 && `${number(total[name])} ${text}`);
+  const parts = [["runs", "run"], ["moves", "move"], ["evicted", "be evicted"], ["waits", "wait"]].map(([name, text]) => total && total[name] > 0 && `${number(total[name])} will ${text}`);
   return parts.filter(Boolean).join(", ") || (rows?.length ? "nothing changes" : "nothing waits, and nothing changes");
 }
 
