@@ -49,7 +49,7 @@ def test_the_simulated_committer_knows_every_command() -> None:
     assert Command == WriteBinding | ReadPod | Evict | RecordPreemption | RequeuePod | RecordEvent
 
 
-@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("seed", [100, 101, *(pytest.param(n, marks=pytest.mark.slow) for n in range(102, 106))])
 def test_mixtures_of_faults_and_crashes_are_survived(seed: int) -> None:
     assert run(seed, 400, rate=0.15).bound > 0
 

@@ -274,7 +274,7 @@ def test_what_a_refusal_quotes_is_cut_and_controls_no_terminal(size: int):
     ("decode", "rest"), [(decode_filter, {"NodeNames": ["a"]}), (decode_preempt, {"NodeNameToMetaVictims": {}})]
 )
 def test_a_pod_of_more_bytes_than_any_has_is_not_read(decode: Any, rest: Any, name: str) -> None:
-    spec = {"containers": [{"resources": {"requests": {f"example.com/r{index}": "1" for index in range(200_000)}}}]}
+    spec = {"containers": [{"resources": {"requests": {f"example.com/r{index}": "1" for index in range(100_000)}}}]}
     error = refusal(decode, body(**{name: POD | {"spec": spec}}, **rest))
     assert error.field == "Pod"
     assert error.text.endswith("bytes; expected at most 2097152")
