@@ -146,6 +146,7 @@ CHECKS = (
     ),
     Check("calls-return", PROCESS, "Every call returns within the time limit."),
     Check("process-survives", PROCESS, "No call ends the process."),
+    Check("memory-limited", PROCESS, "No call makes the process take more than the memory limit."),
     Check("prints-nothing", PROCESS, "No call writes to standard output or standard error."),
     Check("opens-no-files", PROCESS, "No call opens, lists or changes files."),
     Check("opens-no-sockets", PROCESS, "No call uses the network."),

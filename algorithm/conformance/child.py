@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithm.conformance import habits
+from algorithm.conformance.limits import limit_process
 
 
 class Progress:
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     from algorithm.conformance.trying import tried
 
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
+    limit_process(request.memory)
     progress = Progress(counter, calls)
 
     def tell(message: dict[str, Any]) -> None:

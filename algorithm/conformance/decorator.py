@@ -42,6 +42,7 @@ def conformance(
     lives: int = LIVES,
     seconds: float = 60.0,
     limit: float = 10.0,
+    memory: int = 2048,
     warn_ratio: float = 50.0,
     fail_ratio: float = 500.0,
 ) -> Callable[[T], T]:
@@ -51,7 +52,8 @@ def conformance(
     its reference, by default that of the plug-in. `skip` opts out of checks: the name of each, with the reason. An
     opted-out check that passes fails its test. `only` names the checks that are tests. `abilities` are the optional
     methods that the algorithm has, if that is to be checked. `lives` bounds how many lives of clusters are lived,
-    `seconds` how long all of it may take, `limit` how long one call may take. A decision that takes more than
+    `seconds` how long all of it may take, `limit` how long one call may take, `memory` how many MiB the process may
+    have. A decision that takes more than
     `fail_ratio` times as long as of `packing` fails.
 
     The function's body runs before each check; it is mostly empty. A class gets a method `test_contract`.
@@ -74,6 +76,7 @@ def conformance(
         lives=lives,
         seconds=seconds,
         limit=limit,
+        memory=memory,
         warn_ratio=warn_ratio,
         fail_ratio=fail_ratio,
     )

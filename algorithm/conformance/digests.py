@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from algorithm.conformance import habits
 from algorithm.conformance.calls import Ask, Call
 from algorithm.conformance.guard import Guard
 from algorithm.conformance.judge import Judge
@@ -70,9 +72,12 @@ def carried_out(request: Request, programs: Sequence[Sequence[Call]]) -> list[li
 
 def main() -> None:
     """Read a request with programs from standard input, and write the answers to standard output."""
+    habits.install()  # a copy of this process that the algorithm makes ends at once
     given = msgspec.json.decode(sys.stdin.buffer.read(), type=_Given)
     lines = carried_out(given.request, given.programs)
     sys.stdout.write("\n" + msgspec.json.encode(lines).decode() + "\n")
+    sys.stdout.flush()
+    os._exit(0)  # without waiting for threads that the algorithm has started
 
 
 if __name__ == "__main__":

@@ -6,14 +6,18 @@ other instances that were told the same changes, and were asked nothing. A twin 
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import islice
+from time import monotonic as _monotonic
 from types import FrameType
 from typing import Any, NoReturn
 
 from algorithm.conformance import habits
+from algorithm.conformance.limits import give_reserve
+from algorithm.conformance.results import shown
 from algorithm.interface import SchedulerAlgorithm
 
 #: The methods that report changes.
@@ -38,7 +42,9 @@ REPORTS = frozenset(
 #: Those that accept an answer of `schedule`.
 _ACCEPTS = frozenset({"add_allocated_pod", "add_preempting_pod"})
 #: What a call did that was cut off.
-TOO_LONG = "did not return"
+TOO_LONG, TOO_MUCH = "did not return", "took more memory than the limit"
+#: And what was not done any more, because the time for all calls was over.
+TOO_LATE = "was not called: the time for all calls is over"
 #: Sentences and pieces of pages that are read.
 MOST_PIECES = 10_000
 
@@ -53,7 +59,10 @@ class Guard:
     def __init__(self, limit: float = 10.0, before: Callable[[str], None] | None = None) -> None:
         self.limit = limit
         self.before = before
+        #: What was noticed in the present life: of each call, the first of each kind.
         self.habits: list[habits.Habit] = []
+        #: `time.monotonic` after which no method is called any more: calls that return just in time add up.
+        self.deadline = math.inf
         #: The methods that were cut off, each with what it did.
         self.cut: list[tuple[str, str]] = []
         self._raised: Exception | None = None
@@ -64,6 +73,9 @@ class Guard:
 
     def call(self, name: str, method: Callable[..., Any], *args: Any) -> Any:
         """Call the method. Raises CallCut, and what the method raises."""
+        if _monotonic() > self.deadline:
+            self.cut.append((name, TOO_LATE))
+            raise CallCut
         if self.before is not None:
             self.before(name)
         noticed: list[habits.Habit] = []
@@ -73,11 +85,15 @@ class Guard:
         except CallCut:
             self.cut.append((name, TOO_LONG))
             raise
+        except MemoryError as error:
+            give_reserve()
+            self.cut.append((name, TOO_MUCH))
+            raise CallCut from error
         except Exception as error:
             self._raised = error
             raise
         except (SystemExit, KeyboardInterrupt) as error:
-            self.cut.append((name, f"raised {error!r}, which ends the process"))
+            self.cut.append((name, f"raised {shown(error)}, which ends the process"))
             raise CallCut from error
         finally:
             self.habits += [habits.Habit(check, f"{name}: {what}") for check, what in noticed]

@@ -10,8 +10,10 @@ It detects careless code. It is not a sandbox: extension modules and determined 
 from __future__ import annotations
 
 import _thread
+import contextlib
 import os
 import random
+import stat
 import sys
 import threading
 import time
@@ -80,6 +82,12 @@ _CHANCE = (
 )
 
 
+#: Threads, processes, sockets and files that may be started or opened in this process; the next one fails.
+_MOST_STARTED = 64
+#: What is noticed of one call.
+_MOST_NOTICED = 32
+
+
 class Habit(NamedTuple):
     """One thing that was noticed: the check that it breaks, and what it was."""
 
@@ -90,11 +98,13 @@ class Habit(NamedTuple):
 class _State:
     sink: list[Habit] | None = None
     is_installed = False
+    started = 0
 
 
 @contextmanager
 def watching(sink: list[Habit]) -> Iterator[None]:
     """Record what is noticed in `sink`, meanwhile. Nothing is recorded unless `install` was called before."""
+    written = _bytes_of_output()
     before, _State.sink = _State.sink, sink
     out, err = sys.stdout, sys.stderr
     if _State.is_installed:
@@ -105,6 +115,30 @@ def watching(sink: list[Habit]) -> Iterator[None]:
     finally:
         _State.sink = before
         sys.stdout, sys.stderr = out, err
+        if (more := _bytes_of_output() - written) > 0:
+            _notice(sink, Habit("prints-nothing", f"it wrote {more} bytes past `print`"))
+
+
+def _bytes_of_output() -> int:
+    """The size of the file that standard output and standard error are in the testing process; 0 if they are none."""
+    if not _State.is_installed:
+        return 0
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is not None:
+            with contextlib.suppress(ValueError, OSError):
+                stream.flush()
+    total = 0
+    for number in (1, 2):
+        with contextlib.suppress(OSError):
+            status = os.fstat(number)
+            total += status.st_size if stat.S_ISREG(status.st_mode) else 0
+    return total
+
+
+def _notice(sink: list[Habit], habit: Habit) -> None:
+    """Record the first thing of each kind, and a few more."""
+    if len(sink) < _MOST_NOTICED or all(each.check != habit.check for each in sink):
+        sink.append(habit)
 
 
 def install() -> None:
@@ -113,6 +147,8 @@ def install() -> None:
         return
     _State.is_installed = True
     sys.addaudithook(_audit)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_end_copy)
     for name in _CLOCKS:
         setattr(time, name, _wrapped(getattr(time, name), "reads-no-clock", f"time.{name}"))
     for name in _CHANCE:
@@ -130,7 +166,7 @@ def install() -> None:
 def _wrapped(call: Callable[..., Any], check: str, what: str) -> Callable[..., Any]:
     def noticed(*args: Any, **kwargs: Any) -> Any:
         if _State.sink is not None and not _is_ours(sys._getframe(1).f_globals.get("__name__", "")):
-            _State.sink.append(Habit(check, what))
+            _notice(_State.sink, Habit(check, what))
         return call(*args, **kwargs)
 
     return noticed
@@ -149,7 +185,16 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     if check is None or (check == "opens-no-files" and _imports()):
         return
     shown = ", ".join(repr(each)[:100] for each in args[:2])
-    sink.append(Habit(check, f"{event}({shown})"))
+    _notice(sink, Habit(check, f"{event}({shown})"))
+    _State.started += 1
+    if _State.started > _MOST_STARTED and check in ("starts-no-threads", "opens-no-sockets"):
+        raise PermissionError(f"{event}: the algorithm has started or opened {_MOST_STARTED} things already")
+
+
+def _end_copy() -> None:
+    """End a copy of this process that an algorithm has made with `fork`: it would test, and report, everything, too."""
+    if _State.sink is not None:
+        os._exit(0)
 
 
 def _by_prefix(event: str) -> str | None:
@@ -177,8 +222,8 @@ class _Output:
         self._stream, self._name = stream, name
 
     def write(self, text: str) -> int:
-        if _State.sink is not None and text.strip():
-            _State.sink.append(Habit("prints-nothing", f"it wrote {text[:100]!r} to {self._name}"))
+        if _State.sink is not None and not text.isspace() and text:
+            _notice(_State.sink, Habit("prints-nothing", f"it wrote {text[:100]!r} to {self._name}"))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

@@ -38,6 +38,9 @@ class Judge:
     def cut(self, method: str, what: str) -> None:
         """A call of this method was cut off, because of what it did. The life is over."""
 
+    def cause(self) -> None:
+        """Another judge found something. A judge that knows the cause (a socket could not be opened) raises first."""
+
     def end(self) -> None:
         """The life is over."""
 

@@ -43,6 +43,7 @@ from algorithm.conformance.calls import (
 from algorithm.conformance.guard import CallCut, Guard, Guarded
 from algorithm.conformance.harness import AlgorithmHarness, ContractBroken
 from algorithm.conformance.poison import poisoned
+from algorithm.conformance.results import shown
 from algorithm.interface import (
     Bind,
     MemberPlan,
@@ -70,6 +71,7 @@ class Watcher(Protocol):
     def after(self, call: Call, answer: Any) -> None: ...
     def raised(self, call: Call, error: Exception) -> None: ...
     def cut(self, method: str, what: str) -> None: ...
+    def cause(self) -> None: ...
     def end(self) -> None: ...
 
 
@@ -96,6 +98,7 @@ class Life:
     ) -> None:
         self.create = create
         self.guard = guard or Guard()
+        self.guard.habits.clear()
         self.reads = reads or Reads()
         self.history, self.node_names, self.pages, self.look = history, node_names, pages, look
         self.suspects, self.on_call = suspects, on_call
@@ -188,12 +191,18 @@ class Life:
             broken = self._told(judge, method, args)
             if broken is None:
                 continue
+            judge, broken = self._cause(judge, broken)
             if self._report is None:
                 raise broken
             self.judges.remove(judge)
             self._report(judge.name, broken)
             self.is_over = True  # what comes now may be a consequence
             return
+
+    def _cause(self, judge: Watcher, broken: ContractBroken) -> tuple[Watcher, ContractBroken]:
+        """What one judge says is broken, or what another one says is its cause."""
+        causes = ((each, self._told(each, "cause", ())) for each in self.judges)
+        return next(((each, found) for each, found in causes if found is not None), (judge, broken))
 
     def _told(self, judge: Watcher, method: str, args: tuple[Any, ...]) -> ContractBroken | None:
         """Tell one judge. Returns what it says is broken: also that another instance raised, at a restart, say."""
@@ -204,7 +213,7 @@ class Life:
         except Exception as error:
             if not self.guard.has_raised(error):
                 raise
-            raised = ContractBroken(f"an instance that was told the same, or a question, raised {error!r}")
+            raised = ContractBroken(f"an instance that was told the same, or a question, raised {shown(error)}")
             raised.__cause__ = error
             return raised
         return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from algorithm.conformance.results import shown
 from algorithm.interface import Bind, Phase, PodRefused, Preempt, SuggestedNodes, Wait
 from algorithm.model import Pod
 
@@ -42,7 +43,7 @@ def asked(algorithm: Guarded, pod: Pod, nodes: tuple[str, ...], phase: Phase) ->
     except PodRefused as refused:
         return Refused(refused.reason)
     except Exception as error:
-        return Raised(type(error).__name__, str(error))
+        return Raised(type(error).__name__, shown(error))
 
 
 def answers(
@@ -85,7 +86,7 @@ def _seen(view: Callable[[], Any]) -> Any:
     try:
         return view()
     except Exception as error:
-        return Raised(type(error).__name__, str(error))
+        return Raised(type(error).__name__, shown(error))
 
 
 def plain(value: Any) -> Any:
@@ -130,11 +131,10 @@ def told(answer: Any) -> str:
             return f"Wait({why.text!r}{', {' + of_nodes + '}' if nodes else ''})"
         case Refused(reason=why):
             return f"PodRefused({getattr(why, 'text', why)!r})"
-        case Raised(kind=kind, text=text):
-            return f"{kind}({text[:200]!r})"
+        case Raised(text=text):
+            return text
         case _:
-            text = repr(answer)
-            return text if len(text) < 400 else f"{text[:400]}..."
+            return shown(answer)
 
 
 def kinds(seen: Observation) -> Observation:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from algorithm.conformance.results import shown
 from algorithm.conformance.world import Worlds
 from algorithm.registry import API_VERSION, Plugin, available, explain
 
@@ -32,9 +33,9 @@ def resolve(reference: str) -> Any:
     try:
         module = _from_file(Path(where)) if where.endswith(".py") else import_module(where)
     except Exception as error:
-        raise UnusableError(f"{where} cannot be imported: {error!r}") from error
+        raise UnusableError(f"{where} cannot be imported: {shown(error)}") from error
     except SystemExit as error:
-        raise UnusableError(f"{where} cannot be imported: it ends the process ({error!r})") from error
+        raise UnusableError(f"{where} cannot be imported: it ends the process ({shown(error)})") from error
     try:
         return getattr(module, name)
     except AttributeError:
@@ -88,7 +89,7 @@ def settings_of(plugin: Plugin[Any], settings: Mapping[str, Any]) -> BaseModel:
     except ValidationError as error:
         raise UnusableError(f"settings: {explain(error, plugin.settings)}") from error
     except Exception as error:
-        raise UnusableError(f"settings: the model raised {error!r}") from error
+        raise UnusableError(f"settings: the model raised {shown(error)}") from error
     return checked
 
 

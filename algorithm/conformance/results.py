@@ -20,6 +20,19 @@ BAD: frozenset[str] = frozenset({"failed", "unexpected", "not-run"})
 LONGEST_TEXT = 20_000
 
 
+#: Characters of an exception, or of another value of an algorithm, in a text.
+_LONGEST_SHOWN = 500
+
+
+def shown(value: object) -> str:
+    """Return the beginning of a value's repr, which is code of the algorithm: it may raise, or be of any length."""
+    try:
+        text = repr(value)
+    except Exception as error:
+        return f"a {type(value).__name__}, of which repr raises {type(error).__name__}"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}... ({len(text):,} characters)"
+
+
 def shortened(text: str) -> str:
     """Return the text, or its first part and how much was left out."""
     if len(text) <= LONGEST_TEXT:
@@ -64,6 +77,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     #: The most seconds of one call.
     limit: float = 10.0
+    #: The most memory of the process, in MiB.
+    memory: int = 2048
     #: Times what `packing` takes: more is a warning, or a failure.
     warn_ratio: float = 50.0
     fail_ratio: float = 500.0

@@ -19,11 +19,13 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
 from algorithm.conformance.calls import Call, decode_lines
 from algorithm.conformance.catalogue import CHECKS, chosen
+from algorithm.conformance.limits import MARK, end_marked
 from algorithm.conformance.results import Report, Request, Result
 from algorithm.registry import API_VERSION
 
@@ -31,6 +33,10 @@ from algorithm.registry import API_VERSION
 _PATIENCE = 15.0
 #: Seconds for the import of the plug-in and of the kit.
 _START = 60.0
+#: Wall-clock seconds for everything: so many times the CPU seconds of the request, but at least so many.
+_MOST_TIMES, _LEAST_TOTAL = 12.0, 300.0
+#: Bytes of one message of the process.
+_LONGEST_MESSAGE = 64 << 20
 _NEEDS_HYPOTHESIS = "the conformance kit needs Hypothesis: pip install 'waggle-scheduler[conformance]'"
 #: Seconds that the process may take to end by itself once it is done.
 _LAST_SECONDS = 5.0
@@ -108,10 +114,12 @@ class _Child:
 
     def __init__(self, request: Request, folder: Path) -> None:
         self._request = request
+        self._mark = uuid4().hex
         self._counter, self._calls, self._output = folder / "counter", folder / "calls", folder / "output"
         self._counter.write_bytes(bytes(8))
         self._calls.touch()
         self.was_killed = False
+        self.why_killed = f"no call returned for {request.limit + _PATIENCE:g} seconds"
         self._status: int | None = None
         self._read, write = os.pipe()
         with self._output.open("wb") as output:
@@ -121,7 +129,7 @@ class _Child:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 pass_fds=(write,),
-                env=_environment(),
+                env=_environment() | {MARK: self._mark},
                 start_new_session=True,
             )
         os.close(write)
@@ -135,7 +143,7 @@ class _Child:
         with os.fdopen(self._read, "rb", buffering=0) as pipe, selectors.DefaultSelector() as waiting:
             waiting.register(pipe, selectors.EVENT_READ)
             rest, moved, count = b"", time.monotonic(), -1
-            limit = _START
+            limit, end = _START, moved + max(_LEAST_TOTAL, _MOST_TIMES * self._request.seconds)
             while True:
                 if waiting.select(0.5):
                     piece = pipe.read(1 << 16)
@@ -147,6 +155,10 @@ class _Child:
                 now = int.from_bytes(self._counter.read_bytes()[:8], "little")
                 if now != count:
                     count, moved = now, time.monotonic()
+                if time.monotonic() > end or len(rest) > _LONGEST_MESSAGE:
+                    self.why_killed = "everything together took too long"
+                    self._kill()
+                    return
                 if time.monotonic() - moved > (limit if not count else self._request.limit + _PATIENCE):
                     self._kill()
                     return
@@ -164,6 +176,7 @@ class _Child:
                 self.was_killed = True
                 break
             time.sleep(0.01)
+        end_marked(self._mark)
         # It is not waited for yet, so no other process group can have its number.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -177,7 +190,7 @@ class _Child:
     def ended(self) -> str:
         """How the process ended, in words."""
         if self.was_killed:
-            return f"no call returned for {self._request.limit + _PATIENCE:g} seconds, and the process was killed"
+            return f"{self.why_killed}, and the process was killed"
         if self._status is not None and self._status < 0:
             return f"the process was ended by {signal.Signals(-self._status).name}"
         return f"the process ended by itself, with status {self._status}"

@@ -13,7 +13,7 @@ from algorithm.conformance.guard import CallCut
 from algorithm.conformance.harness import ContractBroken
 from algorithm.conformance.hashseeds import hash_seeds_decide_alike
 from algorithm.conformance.judge import promise
-from algorithm.conformance.results import Result
+from algorithm.conformance.results import Result, shown
 from algorithm.conformance.survey import Trial
 from algorithm.conformance.timing import decides_in_time
 from algorithm.reads import LONGEST_WISH
@@ -89,7 +89,7 @@ def _settings_accepted(trial: Trial, abilities: Abilities) -> Result:
     try:
         checked = model.model_validate(again)
     except Exception as error:
-        promise(False, f"settings that were accepted are refused when they are read again: {error!r:.500}")
+        promise(False, f"settings that were accepted are refused when they are read again: {shown(error)}")
     defaults = {
         name: field.get_default(call_default_factory=True, validated_data={})
         for name, field in model.model_fields.items()
@@ -102,7 +102,7 @@ def _settings_accepted(trial: Trial, abilities: Abilities) -> Result:
     try:
         trial.guard.call("create", trial.plugin.create, checked)
     except Exception as error:
-        promise(False, f"a second algorithm cannot be made from the same settings: {error!r}")
+        promise(False, f"a second algorithm cannot be made from the same settings: {shown(error)}")
     return Result(check="settings-accepted", status="passed")
 
 
@@ -133,7 +133,7 @@ def _said(model: Any, settings: dict[str, Any]) -> str | None:
     except ValidationError as error:
         return explain(error, model)
     except Exception as error:
-        promise(False, f"the settings' model raised {error!r}, not ValidationError")
+        promise(False, f"the settings' model raised {shown(error)}, not ValidationError")
     return None
 
 
@@ -146,7 +146,7 @@ def _settings_file_parsed(trial: Trial, abilities: Abilities) -> Result:
         except ValueError:
             continue
         except Exception as error:
-            promise(False, f"parse({text!r}) raised {error!r}, not ValueError")
+            promise(False, f"parse({text!r}) raised {shown(error)}, not ValueError")
     return Result(check="settings-file-parsed", status="passed")
 
 
@@ -160,7 +160,7 @@ def _failing(name: str, check: Callable[[Trial, Abilities], Result]) -> Callable
             method, what = trial.guard.cut[-1]
             return Result(check=name, status="failed", text=f"{method} {what}")
         except Exception as error:
-            return Result(check=name, status="failed", text=f"it could not be tried: {error!r}")
+            return Result(check=name, status="failed", text=f"it could not be tried: {shown(error)}")
 
     return run
 

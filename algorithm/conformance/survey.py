@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ _SECONDS_TO_SHORTEN = 6.0
 #: A look is a question, too, and hides what other questions leave behind.
 _LOOKS: tuple[Look, ...] = ("always", "end")
 #: Failures after which an algorithm is not tried any more: each life would cost the time limit, or the process.
-ENDS = frozenset({"calls-return", "process-survives"})
+ENDS = frozenset({"calls-return", "process-survives", "memory-limited"})
 #: Programs that are kept, for processes with other hash seeds.
 _KEPT_PROGRAMS = 12
 
@@ -65,7 +66,7 @@ class Trial:
         """A new life that judges of these names watch."""
         return Life(
             self.create,
-            judges=[JUDGES[name] for name in names],
+            judges=[JUDGES[name] for name in sorted(names, key=list(JUDGES).index)],
             report=report,
             reads=reads_of(self.plugin),
             guard=self.guard,
@@ -111,7 +112,7 @@ def survey(trial: Trial, names: Sequence[str]) -> list[Result]:
     """Judge these checks by lives of clusters. What fails is made shorter."""
     found: dict[str, tuple[ContractBroken, list[Call]]] = {}
     begun, cpu = time.monotonic(), time.process_time()
-    lives = 0
+    lives = finished = 0
     current: list[Life] = []
     end = trial.request.seconds * _FOR_LIVES
 
@@ -126,17 +127,22 @@ def survey(trial: Trial, names: Sequence[str]) -> list[Result]:
         lives += 1
         if trial.on_call is not None:
             trial.on_call(None)
+        trial.guard.deadline = begun + _PATIENCE * end + trial.guard.limit
         current[:] = [trial.life([name for name in names if name not in found], report=report, look="sometimes")]
         return current[-1]
 
     def finish(life: Life) -> None:
+        nonlocal finished
+        finished += time.monotonic() <= trial.guard.deadline
         trial.keep(life.calls)
 
     live(trial.world, begin, finish, lives=trial.request.lives, steps=trial.request.steps, at=trial.request.seed)
-    took = time.monotonic() - begun
+    took, trial.guard.deadline = time.monotonic() - begun, math.inf
     ends = "".join(sorted(found.keys() & ENDS)[:1])
     status: Status = "not-run" if ends else "passed"
     text = f"no more lives were lived: see {ends}" if ends else ""
+    if not finished and not found:
+        status, text = "not-run", f"no life of a cluster came to its end within {took:.0f} seconds: calls are too slow"
     left = [name for name in names if name not in found]
     results = [Result(check=name, status=status, text=text, lives=lives, seconds=took) for name in left]
     limit = max(1.0, min(_SECONDS_TO_SHORTEN, trial.request.seconds * (1 - _FOR_LIVES) / max(1, len(found))))
@@ -147,6 +153,7 @@ def _failure(trial: Trial, name: str, broken: ContractBroken, calls: list[Call],
     """The failure with the shortest program that is found within `limit` seconds."""
     begun, begun_cpu, tries = time.monotonic(), time.process_time(), 0
     hangs = name in ENDS
+    trial.guard.deadline = begun + _PATIENCE * limit + trial.guard.limit
     look: Look = "always"
     before, trial.guard.limit = trial.guard.limit, min(trial.guard.limit, 1.0) if hangs else trial.guard.limit
 
@@ -167,7 +174,7 @@ def _failure(trial: Trial, name: str, broken: ContractBroken, calls: list[Call],
                 broken = last or broken
                 break
     finally:
-        trial.guard.limit = before
+        trial.guard.limit, trial.guard.deadline = before, math.inf
     text = f"{broken}".replace("\n", " ")
     return Result(
         check=name,

@@ -11,10 +11,10 @@ import msgspec
 
 from algorithm.conformance.calls import Call
 from algorithm.conformance.catalogue import CHECKS, chosen
-from algorithm.conformance.guard import Guard
+from algorithm.conformance.guard import CallCut, Guard
 from algorithm.conformance.judges import JUDGES
 from algorithm.conformance.reference import UnusableError
-from algorithm.conformance.results import Request, Result, shortened
+from algorithm.conformance.results import Request, Result, shortened, shown
 from algorithm.conformance.single import SINGLE
 from algorithm.conformance.survey import ENDS, Trial, abilities_of, is_applicable, survey, trial_of
 
@@ -27,7 +27,9 @@ def tried(request: Request, guard: Guard, on_call: Callable[[Call | None], None]
     try:
         algorithm = guard.call("create", trial.create)
     except Exception as error:
-        raise UnusableError(f"the algorithm cannot be made from its settings: {error!r}") from error
+        raise UnusableError(f"the algorithm cannot be made from its settings: {shown(error)}") from error
+    except CallCut:
+        raise UnusableError(f"the algorithm cannot be made from its settings: it {guard.cut[-1][1]}") from None
     abilities = abilities_of(trial.plugin, algorithm)
     yield {"abilities": list(abilities), "settings": _plain(trial.given), "world": request.world}
     checks = chosen(request.only)

@@ -63,6 +63,7 @@ def conformance(
         int, typer.Option(min=1, max=100_000, help="The most lives (random cluster histories) to run.")
     ] = 100,
     seconds: Annotated[float, typer.Option(min=1, max=86_400, help="The CPU seconds that all of it may take.")] = 60.0,
+    memory: Annotated[int, typer.Option(min=256, max=1 << 20, help="The MiB that the process may take.")] = 2048,
     limit: Annotated[float, typer.Option(min=0.1, max=3600, help="The seconds that one call may take.")] = 10.0,
     logs: Annotated[
         Path | None,
@@ -96,6 +97,7 @@ def conformance(
             lives=lives,
             seconds=seconds,
             limit=limit,
+            memory=memory,
             seed=seed,
         )
     except (ValueError, OSError) as error:

@@ -10,6 +10,7 @@ from algorithm.conformance.calls import Ask, Call
 from algorithm.conformance.harness import ContractBroken
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.observation import told
+from algorithm.conformance.results import shown
 from algorithm.interface import Bind, GangInfo, MemberPlan, Phase, PodRefused, Preempt, SuggestedNodes, Victim, Wait
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason
@@ -80,7 +81,7 @@ class WellFormed(_OfAnswers):
         try:
             flaw = _flaw(answer)
         except Exception as error:
-            flaw = f"cannot be read: {error!r}"
+            flaw = f"cannot be read: {shown(error)}"
         promise(not flaw, f"schedule({pod.key}, {call.phase.value}) returned {_short(answer)}: {flaw}")
         if isinstance(answer, Wait):
             strange = sorted(answer.nodes.keys() - set(call.nodes))
@@ -252,7 +253,7 @@ class OnlyRefusals(_OfAnswers):
         if not isinstance(answer, Exception):
             return
         asked = f"schedule({pod.key}, {call.phase.value})"
-        promise(isinstance(answer, PodRefused), f"{asked} raised {answer!r}")
+        promise(isinstance(answer, PodRefused), f"{asked} raised {shown(answer)}")
         assert isinstance(answer, PodRefused)
         flaw = _flaw_of_reason(answer.reason)
         promise(not flaw, f"{asked} raised PodRefused, and {flaw}")

@@ -11,6 +11,7 @@ from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.judges.traces import changed_since_twin
 from algorithm.conformance.observation import Observation, answers, difference, kinds, numbers, observe
+from algorithm.conformance.results import shown
 from algorithm.model import Node, Pod
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class _Raises(Judge):
         if isinstance(call, Faulty) or self._is_about_unknown is not self.unknown_node:
             return
         about = f" for a pod on node {self._where}, which it does not know" if self.unknown_node else ""
-        promise(False, f"{type(call).__name__} raised {error!r}{about}")
+        promise(False, f"{type(call).__name__} raised {shown(error)}{about}")
 
 
 class ChangesDoNotRaise(_Raises):

@@ -12,6 +12,7 @@ from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.judges.traces import comparable
 from algorithm.conformance.observation import asked, difference, observe
+from algorithm.conformance.results import shown
 from algorithm.interface import Bind, Phase
 from algorithm.model import Node
 
@@ -104,7 +105,7 @@ class ForksCopyAMoment(_OfCopies):
         moment = None
         for piece in self._pieces(original):
             if piece is not None:
-                promise(callable(piece), f"forks() yields {piece!r}, not None or a function")
+                promise(callable(piece), f"forks() yields {shown(piece)}, not None or a function")
                 made.append(piece)
                 moment = comparable(self.life, original)
             next(changes, None)

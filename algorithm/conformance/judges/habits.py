@@ -6,11 +6,9 @@ from typing import Any
 
 from algorithm.conformance import habits
 from algorithm.conformance.calls import Call
-from algorithm.conformance.guard import TOO_LONG
+from algorithm.conformance.guard import TOO_LATE, TOO_LONG, TOO_MUCH
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.observation import look_around
-
-#: Among other judges (`sometimes`), these ask people's questions often enough.
 
 
 class _OfHabits(Judge):
@@ -37,12 +35,15 @@ class _OfHabits(Judge):
     def cut(self, method: str, what: str) -> None:
         self._look(None)
 
+    def cause(self) -> None:
+        self._look(None)
+
     def _look(self, call: Call | None) -> None:
         noticed = self.life.guard.habits
         while self._read < len(noticed):
             each = noticed[self._read]
             self._read += 1
-            during = f"in {type(call).__name__} or a question after it" if call is not None else "at the end"
+            during = f"in {type(call).__name__} or a question after it" if call is not None else "in a question"
             promise(each.check != self.name, f"{each.what} {during}")
 
 
@@ -95,4 +96,13 @@ class ProcessSurvives(CallsReturn):
     name = "process-survives"
 
     def cut(self, method: str, what: str) -> None:
-        promise(what == TOO_LONG, f"{method} {what}")
+        promise(what in (TOO_LONG, TOO_MUCH, TOO_LATE), f"{method} {what}")
+
+
+class MemoryLimited(CallsReturn):
+    """Calls that raise MemoryError: the process has a limit."""
+
+    name = "memory-limited"
+
+    def cut(self, method: str, what: str) -> None:
+        promise(what != TOO_MUCH, f"{method} {what}: it raised MemoryError")

@@ -13,6 +13,7 @@ from algorithm.conformance.calls import Call
 from algorithm.conformance.guard import MOST_PIECES
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.observation import current_priority, read_page
+from algorithm.conformance.results import shown
 from algorithm.gauges import sound
 from algorithm.interface import GangInfo, InvalidArgument, PageNotFound, PodDescription, SuggestedNodes
 from algorithm.model import Pod
@@ -47,7 +48,7 @@ class _OfViews(Judge):
         try:
             return view()
         except Exception as error:
-            promise(False, f"{what} raised {error!r}")
+            promise(False, f"{what} raised {shown(error)}")
 
 
 class MetricsSound(_OfViews):
@@ -79,10 +80,10 @@ class ExplainSound(_OfViews):
             said = self.seen(what, partial(self.life.algorithm.texts, "explain", pod))
             promise(len(said) <= MOST_PIECES, f"{what} yields more than {MOST_PIECES} sentences")
             for sentence in said:
-                promise(isinstance(sentence, str), f"{what} yields {sentence!r}, not a text")
+                promise(isinstance(sentence, str), f"{what} yields {shown(sentence)}, not a text")
                 promise(len(sentence) <= _LONGEST_SENTENCE, f"{what} yields a sentence of {len(sentence)} characters")
             again = self.seen(what, partial(self.life.algorithm.texts, "explain", pod))
-            promise(said == again, f"{what} changes although nothing does: {again!r}, after {said!r}")
+            promise(said == again, f"{what} changes although nothing does: {shown(again)}, after {shown(said)}")
 
 
 class PageSound(_OfViews):
@@ -96,10 +97,10 @@ class PageSound(_OfViews):
                 found = read_page(self.life.algorithm, path)
             except (PageNotFound, InvalidArgument) as error:
                 there = path in self.life.pages and isinstance(error, PageNotFound)
-                promise(not there, f"{what} raised {error!r}, although the world says that there is such a page")
+                promise(not there, f"{what} raised {shown(error)}, although the world says that there is such a page")
                 continue
             except Exception as error:
-                promise(False, f"{what} raised {error!r}")
+                promise(False, f"{what} raised {shown(error)}")
             _json(what, found)
 
 
@@ -115,7 +116,7 @@ class ChangesToSound(_OfViews):
     def _said(self, of: str, other: Any) -> Sequence[str]:
         said = self.seen(f"changes_to({of})", lambda: self.life.algorithm.texts("changes_to", other))
         for sentence in said:
-            promise(isinstance(sentence, str), f"changes_to({of}) has {sentence!r}, not a text")
+            promise(isinstance(sentence, str), f"changes_to({of}) has {shown(sentence)}, not a text")
         promise(len(said) <= MOST_PIECES, f"changes_to({of}) has more than {MOST_PIECES} sentences")
         return list(said)
 
@@ -127,13 +128,13 @@ class DescribeSound(_OfViews):
         for pod in self.pods():
             what = f"describe({pod.key})"
             found = self.seen(what, partial(self.life.algorithm.describe, pod))
-            promise(isinstance(found, PodDescription), f"{what} is {found!r}, not a PodDescription")
+            promise(isinstance(found, PodDescription), f"{what} is {shown(found)}, not a PodDescription")
             texts = isinstance(found.group, str) and isinstance(found.tenant, str)
-            promise(texts, f"{what} has a group or a tenant that is no text: {found!r}")
+            promise(texts, f"{what} has a group or a tenant that is no text: {shown(found)}")
             numbers = all(value is None or _whole(value) for value in (found.priority, found.devices))
-            promise(numbers, f"{what} has a priority or devices that are no whole numbers: {found!r}")
+            promise(numbers, f"{what} has a priority or devices that are no whole numbers: {shown(found)}")
             again = self.seen(what, partial(self.life.algorithm.describe, pod))
-            promise(again == found, f"{what} changes for one record: {again!r}, after {found!r}")
+            promise(again == found, f"{what} changes for one record: {shown(again)}, after {shown(found)}")
 
 
 class GangSound(_OfViews):
@@ -143,9 +144,9 @@ class GangSound(_OfViews):
         for pod in self.pods():
             what = f"gang({pod.key})"
             found = self.seen(what, partial(self.life.algorithm.gang, pod))
-            promise(found is None or isinstance(found, GangInfo), f"{what} is {found!r}, not a GangInfo or None")
+            promise(found is None or isinstance(found, GangInfo), f"{what} is {shown(found)}, not a GangInfo or None")
             good = found is None or (isinstance(found.name, str) and isinstance(found.all_or_nothing, bool))
-            promise(good, f"{what} has fields of wrong types: {found!r}")
+            promise(good, f"{what} has fields of wrong types: {shown(found)}")
 
 
 class PrioritySound(_OfViews):
@@ -154,11 +155,11 @@ class PrioritySound(_OfViews):
     def look(self) -> None:
         for pod in self.pods():
             found = self.seen(f"priority({pod.key})", partial(self.life.algorithm.priority, pod))
-            promise(_whole(found), f"priority({pod.key}) is {found!r}, not a whole number")
+            promise(_whole(found), f"priority({pod.key}) is {shown(found)}, not a whole number")
             again = self.life.algorithm.priority(pod)
             promise(found == again, f"priority({pod.key}) changes although nothing does: {again}, after {found}")
             found = self.seen(f"current_priority({pod.key})", partial(current_priority, self.life.algorithm, pod))
-            promise(_whole(found), f"current_priority({pod.key}) is {found!r}, not a whole number")
+            promise(_whole(found), f"current_priority({pod.key}) is {shown(found)}, not a whole number")
 
 
 class PrioritizeSound(_OfViews):
@@ -175,9 +176,11 @@ class PrioritizeSound(_OfViews):
                 strange = sorted(map(str, scores.keys() - set(offered)))
                 promise(not strange, f"{what} has a score of {', '.join(strange)}, which was not offered")
                 for node, score in scores.items():
-                    promise(_whole(score) and 0 <= score <= 10, f"{what} has score {score!r} for {node}, not 0 to 10")
+                    promise(
+                        _whole(score) and 0 <= score <= 10, f"{what} has score {shown(score)} for {node}, not 0 to 10"
+                    )
                 again = self._scores(pod, tuple(reversed(offered)))
-                promise(dict(scores) == dict(again), f"{what} is another time {again!r}, after {scores!r}")
+                promise(dict(scores) == dict(again), f"{what} is another time {shown(again)}, after {shown(scores)}")
 
     def _scores(self, pod: Pod, nodes: tuple[str, ...]) -> Any:
         return self.life.algorithm.prioritize(pod, SuggestedNodes(nodes))

@@ -62,6 +62,13 @@ class RunsACommand(Everything):
         os.system("true")
 
 
+@of_everything("memory-limited", "makes a table of every pair of moments at which a pod may begin and end")
+class TakesAllMemory(Everything):
+    def add_allocated_pod(self, pod: Pod) -> None:
+        super().add_allocated_pod(pod)
+        self.table = [False] * (86_400 * 86_400 if len(self.pods) > 1 else 1)
+
+
 @of_everything("calls-return", "waits for ever for a lock that it holds")
 class NeverReturns(Everything):
     def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
