@@ -8,14 +8,13 @@ log is a recording of its own that replays. Each answer is compared with the one
 An algorithm that uses more of a name than its place in the order decides differently somewhere; that is counted and
 reported.
 
-A checkpoint cannot be anonymized: names stand in it wherever an algorithm has put them. So the recording must still
-have its first event.
+A recording that has lost its first events begins with a checkpoint; `anonymous_checkpoint.py` puts numbers into it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,13 +24,14 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod
 from algorithm.reasons import Reason
 from extender.core.outcomes import Outcome
-from extender.plan.reading.anonymous import Renaming, collecting, numbering
-from extender.recording.checkpoint import Start
+from extender.operate.anonymous_checkpoint import KEPT, State, Words, head_of, numbered, words_of_program
+from extender.plan.reading.anonymous import Renaming, collecting
+from extender.recording.checkpoint import Start, engine_of
 from extender.recording.encoding import LineWriter, fields_of_records, instructions_of
 from extender.recording.files import CompressedFile
 from extender.recording.log import Recording
 from extender.recording.records import FORMAT, Gap, Header, RecordingError, Step
-from extender.recording.replaying import is_decision, replay_on
+from extender.recording.replaying import first_start, is_decision, replay_on
 from extender.scheduling.commands import Evict, WriteBinding
 from extender.scheduling.events import BindAnswer, Candidate, Event, FilterAnswer, Instruction, PreemptAnswer
 
@@ -42,67 +42,107 @@ _WORDS = re.compile(rb"[A-Za-z0-9][A-Za-z0-9.\-]*")
 _SHORTEST = 5
 #: Differences that are shown.
 _MOST = 5
+#: Names that are shown.
+_SHOWN = 20
 
 
 class Anonymized(NamedTuple):
     """What was written. `different`: events where the engine answers otherwise to the renamed ones; `left`: names that
-    still stand somewhere."""
+    still stand somewhere; `kept`: names that are words of the program, too."""
 
     events: int
     decisions: int
     different: list[str]
     left: list[str]
     bytes: int
+    kept: tuple[str, ...] = ()
 
 
 def anonymize(recording: Recording, out: Path) -> Anonymized:
     """Write the recording without names. Raises RecordingError or OSError; then nothing is written."""
-    if recording.header.first != 1:
-        raise RecordingError(
-            f"{recording.name}: begins with event {recording.header.first}: earlier ones were deleted. What came "
-            "before is in a checkpoint, and a checkpoint cannot be anonymized"
-        )
-    found: set[str] = set()
-    collector = _Events(collecting(found))
-    collector.header(recording.header)
-    for step in _steps(recording):
-        collector.event(step.event)
-    renaming, numbers = numbering(found)
+    start = first_start(recording)
+    start.engine()  # says what is wrong with it, and loads the modules that have the words of the program
+    words = words_of_program(recording.header.algorithm, recording.header)
+    state = State(Path(start.head.path), start.head.algorithm, words) if start.head is not None else None
+    found, fixed = _names(recording, start, state, words)
+    renaming, numbers = numbered(found, fixed, words)
     file = CompressedFile(out, complete=True)
     try:
-        made = _write(recording, _Events(renaming), numbers, file)
+        made = _write(recording, start, state, _Events(renaming), numbers, file)
         file.finish()
     except BaseException:
         file.abandon()
         raise
-    return made._replace(bytes=file.bytes)
+    return made._replace(bytes=file.bytes, kept=tuple(sorted(fixed)))
 
 
-def _write(recording: Recording, events: _Events, numbers: Any, file: CompressedFile) -> Anonymized:
-    header = events.header(recording.header)
-    engine = Start(header, None).engine()
-    writer, names = LineWriter(), {name.encode() for name in numbers if len(name) >= _SHORTEST}
+def _names(recording: Recording, start: Start, state: State | None, words: Words) -> tuple[set[str], set[str]]:
+    """All names, and those of them that are kept."""
+    found: set[str] = set()
+    renaming = collecting(found, KEPT, words)
+    collector = _Events(renaming)
+    collector.header(recording.header)
+    if state is not None:
+        state.collect(renaming)
+    for step in _steps(recording, start.number):
+        collector.event(step.event)
+    if state is None:
+        return found, set()
+    fixed = state.fixed(found)
+    state.collect_rest(found)
+    state.check_bytes(found)
+    return found, fixed
+
+
+class _Writing:
+    """Writes lines, and looks for names that are left in them."""
+
+    def __init__(self, file: CompressedFile, numbers: Mapping[str, str]) -> None:
+        self._file = file
+        self._names = {name.encode() for name, number in numbers.items() if name != number and len(name) >= _SHORTEST}
+        self.left: set[bytes] = set()
+
+    def write(self, line: bytes) -> bytes:
+        self._file.write(line)
+        self.left.update(self._names.intersection(_WORDS.findall(line)))
+        return line
+
+
+def _write(
+    recording: Recording,
+    start: Start,
+    state: State | None,
+    events: _Events,
+    numbers: dict[str, str],
+    file: CompressedFile,
+) -> Anonymized:
+    header = msgspec.structs.replace(events.header(recording.header), segment=1, first=start.number + 1, gap="")
+    writing, writer = _Writing(file, numbers), LineWriter()
+    if state is None or start.head is None:
+        engine = Start(header, None).engine()
+    else:
+        file.write(head_of(start.head))
+        # `State.lines` renames once; the engine is made of the very lines that are written.
+        engine = engine_of(map(writing.write, state.lines(events.renaming, numbers)), start.head)
     file.write(writer.header(header))
     different: list[str] = []
-    left: set[bytes] = set()
-    decisions = number = 0
-    for number, step in enumerate(_steps(recording), start=1):
+    decisions, number = 0, start.number
+    for number, step in enumerate(_steps(recording, start.number), start=start.number + 1):
         renamed = Step(step.at, events.event(step.event), number)
         for _, instructions in replay_on(engine, [renamed]):
-            line = writer.event(number, step.at, renamed.event, instructions)
-            file.write(line)
-            left.update(names.intersection(_WORDS.findall(line)))
+            writing.write(writer.event(number, step.at, renamed.event, instructions))
             now = _signature(instructions, str)
             decisions += sum(map(is_decision, instructions))
             was = now if step.said is None else _signature(instructions_of(step.said.text), numbers_or_same(numbers))
             if was != now:
                 different.append(f"event {number}: {_told(was)} became {_told(now)} without names")
     file.write(writer.end(number))
-    return Anonymized(number, decisions, different, sorted(name.decode() for name in left), 0)
+    left = sorted(name.decode() for name in writing.left)
+    return Anonymized(number - start.number, decisions, different, left, 0)
 
 
-def _steps(recording: Recording) -> Iterator[Step]:
-    for item in recording.steps():
+def _steps(recording: Recording, after: int) -> Iterator[Step]:
+    for item in recording.steps(after):
         if isinstance(item, Gap):
             raise RecordingError(f"{recording.name}: events {item.first} to {item.last} are missing: {item.why}")
         yield item
@@ -116,7 +156,7 @@ class _Events:
     """Puts other names into headers and events."""
 
     def __init__(self, renaming: Renaming) -> None:
-        self._renaming = renaming
+        self._renaming = self.renaming = renaming
 
     def header(self, header: Header) -> Header:
         return msgspec.structs.replace(
@@ -139,13 +179,13 @@ class _Events:
             case Node():
                 return self._renaming.node(value)
             case SuggestedNodes():
-                return SuggestedNodes(map(self._renaming.name, value))
+                return SuggestedNodes(map(self._renaming.identity, value))
             case Outcome():
                 return msgspec.structs.replace(value, detail="")  # what the API server wrote
             case Reason():
                 return Reason(value.code, tuple((key, self._param(text)) for key, text in value.params))
             case str() if name in _NAMES:
-                return self._renaming.name(value)
+                return self._renaming.identity(value)
             case tuple() if name == "candidates":
                 return tuple(map(self._candidate, value))
             case dict() if name == "settings":
@@ -153,8 +193,8 @@ class _Events:
         return value
 
     def _candidate(self, each: Candidate) -> Candidate:
-        victims = tuple(map(self._renaming.name, each.victims))
-        return Candidate(self._renaming.name(each.node), victims, each.pdb_violations)
+        victims = tuple(map(self._renaming.identity, each.victims))
+        return Candidate(self._renaming.identity(each.node), victims, each.pdb_violations)
 
     def _param(self, text: str) -> str:
         """A list of names, each perhaps with its namespace; any other text becomes a name as a whole."""
@@ -199,6 +239,10 @@ def as_text(made: Anonymized, out: Path) -> str:
         lines += [f"and {len(made.different) - _MOST} more"] if len(made.different) > _MOST else []
     else:
         lines.append(f"{made.decisions:,} decisions are the same, apart from names")
+    if made.kept:
+        few = ", ".join(made.kept[:_SHOWN])
+        more = f" and {len(made.kept) - _SHOWN} more" if len(made.kept) > _SHOWN else ""
+        lines.append(f"kept, since they are words of the program, too: {few}{more}")
     if made.left:
-        lines.append(f"check it before you give it away: these names are still in it: {', '.join(made.left[:20])}")
+        lines.append(f"check it before you give it away: these names are still in it: {', '.join(made.left[:_SHOWN])}")
     return "\n".join(lines)

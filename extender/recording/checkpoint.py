@@ -9,7 +9,7 @@ A replay from it gives the same instructions, byte for byte, as one from the fir
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,11 +85,12 @@ def _head(lines: Lines, text: bytes) -> CheckpointHead:
 def skip(lines: Lines) -> None:
     """Skip the checkpoint with which the file begins."""
     next(lines, None)
-    for _ in _state(lines):
+    for _ in state_lines(lines):
         pass
 
 
-def _state(lines: Lines) -> Iterator[bytes]:
+def state_lines(lines: Lines) -> Iterator[bytes]:
+    """Yield the lines of the state, after those of the head. Raises RecordingError if its end is missing."""
     for text in lines:
         if _is_end(text):
             return
@@ -133,11 +134,16 @@ def read_checkpoint(path: Path, algorithm: str) -> SchedulerStateMachine:
     """Return the engine of a checkpoint. Raises RecordingError or OSError."""
     with Lines(path) as lines:
         head = _head(lines, next(lines, b""))
-        try:
-            engine = decode(_state(lines), kinds_of(algorithm))
-        except GraphError as error:
-            by = f", written by release {head.release}" if head.release else ""
-            raise RecordingError(f"{path}: the checkpoint{by} cannot be used: {error}") from error
+        return engine_of(state_lines(lines), msgspec.structs.replace(head, algorithm=algorithm))
+
+
+def engine_of(lines: Iterable[bytes], head: CheckpointHead) -> SchedulerStateMachine:
+    """Return the engine of a state; the end of it may be there or not. Raises RecordingError."""
+    try:
+        engine = decode((line for line in lines if not _is_end(line)), kinds_of(head.algorithm))
+    except GraphError as error:
+        by = f", written by release {head.release}" if head.release else ""
+        raise RecordingError(f"{head.path}: the checkpoint{by} cannot be used: {error}") from error
     if not isinstance(engine, SchedulerStateMachine):
-        raise RecordingError(f"{path}: the checkpoint has no engine in it, but a {type(engine).__name__}")
+        raise RecordingError(f"{head.path}: the checkpoint has no engine in it, but a {type(engine).__name__}")
     return engine

@@ -5,6 +5,7 @@ Only numbers of events may differ: how often a pod is tried in vain is nothing t
 
 from __future__ import annotations
 
+import gzip
 import re
 import shlex
 from collections.abc import Iterator
@@ -54,6 +55,24 @@ def _line(text: str) -> str:
     """A line as a pattern; `...` at its end stands for the rest."""
     text = _NUMBERS.sub("N", text)
     return f"{re.escape(text.removesuffix('...'))}{'.*' if text.endswith('...') else ''}\n"
+
+
+@pytest.mark.parametrize("begin", [1, 151, 422])
+def test_the_day_without_names_decides_the_same(begin: int, folder: Path) -> None:
+    """HiveD, gangs, evictions, and UIDs such as 8.0 and 8.0~1, from a checkpoint in the middle of a preemption too."""
+    part, out = folder / f"part-{begin}", folder / f"out-{begin}"
+
+    def waggle(*arguments: object) -> str:
+        result = CliRunner().invoke(app, list(map(str, arguments)))
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    waggle("record", "cut", folder / "day.log", part, "--from", begin)
+    assert "decisions are the same, apart from names" in waggle("record", "anonymize", part, out)
+    waggle("replay", out)
+    assert re.search(r"^evicted +[1-9]", waggle("record", "stats", out), re.MULTILINE)
+    text = gzip.decompress(out.read_bytes())
+    assert [name for name in (b'"vision', b"speech", b"node-7", b"train-6", b'"8.0') if name in text] == []
 
 
 def test_the_picture_is_that_of_the_example(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,15 @@ since a number says only where a name stood among the others. If names come or g
 
 Replaced: names, namespaces, UIDs, values of labels and taints, and the texts in annotations and in the configuration
 that name something. Kept: amounts, times, priorities, keys of labels and annotations, names of resources, of schedulers
-and of types of cells, and the values true, false and small numbers.
+and of types of cells, and the values true, false and small numbers where they are not certainly names.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from string import ascii_lowercase
 from typing import Any
 
 import msgspec
@@ -29,6 +31,12 @@ from extender.plan.records import PlanPod, RawObject, World
 
 _KEPT = frozenset({"", "default", "kube-system", "true", "false", "system-cluster-critical", "system-node-critical"})
 _NUMBER = re.compile(r"[0-9,.\-]{1,12}", re.ASCII)
+#: Of these, what is an amount wherever a name is not certain. An address such as 10.0.0.17 is none.
+_AMOUNT = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
+#: Where a path names a device by numbers.
+_DEVICE = "cellAddress"
+#: A preemption, by the UID of its preemptor and a number.
+_PREEMPTION = "plan"
 #: What a text has that is a list or a mapping.
 _STRUCTURE = re.compile(r"[\[{:\n]|^- ")
 #: Fields of objects, annotations and configurations whose texts, or lists of texts, name something.
@@ -67,6 +75,8 @@ _VALUES = frozenset({"labels", "matchLabels", "nodeSelector", "requires", "value
 _KEYS = frozenset({"seats", "tenants", "virtualClusters", "virtual_clusters"})
 #: Annotations whose whole text is no name.
 _PLAIN = frozenset({"waggle.dev/gang-min", "waggle.dev/expected-seconds"})
+#: Annotations whose whole text is one.
+_WHOLE = frozenset({"waggle.dev/gang"})
 _PATHS = frozenset({"waggle.dev/after", "waggle.dev/after-met"})
 #: Sections of Waggle's configuration that concern scheduling, beside the algorithm's.
 _SECTIONS = ("pods", "holds", "force_bind", "preemption", "ordering")
@@ -81,30 +91,63 @@ def anonymous(world: World) -> World:
     return numbering(found)[0].world(world)
 
 
-def collecting(found: set[str]) -> Renaming:
-    """Return what changes nothing, and adds the names that it meets to `found`."""
+def collecting(found: set[str], kept: Container[str] = _KEPT, words: Container[str] | None = None) -> Renaming:
+    """Return what changes nothing, and adds the names that it meets to `found`. `kept` and `words`: see Renaming."""
 
     def collect(text: str) -> str:
         found.add(text)
         return text
 
-    return Renaming(collect, found.__contains__)
+    return Renaming(collect, found.__contains__, kept, words)
 
 
-def numbering(found: Iterable[str]) -> tuple[Renaming, Mapping[str, str]]:
+def numbering(found: Iterable[str], kept: Container[str] = _KEPT) -> tuple[Renaming, Mapping[str, str]]:
     """Return what puts a number in place of each of these names, in their order; and the numbers by name."""
-    names = sorted(found)
+    numbers = numbers_between(found, ())
+    return Renaming(numbers.__getitem__, numbers.__contains__, kept), numbers
+
+
+def numbers_between(found: Iterable[str], fixed: Collection[str]) -> dict[str, str]:
+    """Return a number for each of these names, such as x000012, so that they have the order of the names, also among
+    the words in `fixed`, which are themselves. Raises ValueError if nothing fits between two of those."""
+    names, words = sorted({*found} - {*fixed}), sorted({*fixed})
     width = max(6, len(str(len(names))))
-    numbers = {text: f"x{number:0{width}}" for number, text in enumerate(names)}
-    return Renaming(numbers.__getitem__, numbers.__contains__), numbers
+    numbers: dict[str, str] = {}
+    at, begins = -1, ""
+    for number, text in enumerate(names):
+        after = bisect_left(words, text)
+        if after != at:
+            at = after
+            begins = _begin_between(words[at - 1] if at else "", words[at] if at < len(words) else None, width)
+        numbers[text] = f"{begins}{number:0{width}}"
+    return numbers | {word: word for word in words}
+
+
+def _begin_between(low: str, high: str | None, width: int) -> str:
+    """With which numbers of this width are after `low` and before `high`."""
+    for begins in ("x", *reversed(ascii_lowercase), "0", "-", "!", f"{low}-x", f"{low}!x"):
+        if begins + "0" * width > low and (high is None or begins + "9" * width < high):
+            return begins
+    raise ValueError(f"no number fits between {low!r} and {high!r}")
 
 
 class Renaming:
-    """Puts other names into records. `knows`: whether a text has been met as a name so far."""
+    """Puts other names into records. `knows`: whether a text has been met as a name so far; `kept`: words that name
+    nothing of anybody; `words`: those that annotations may have, all others in them are taken for names."""
 
-    def __init__(self, rename: Rename, knows: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        rename: Rename,
+        knows: Callable[[str], bool],
+        kept: Container[str] = _KEPT,
+        words: Container[str] | None = None,
+    ) -> None:
         self._rename = rename
         self._knows = knows
+        self._kept = kept
+        self._words = words
+        #: Whether a text is being renamed in which each word that is not one of `words` is a name.
+        self._is_closed = False
         #: Annotations by key and text: the pods of a gang have the same.
         self._done: dict[tuple[str, str], str] = {}
 
@@ -121,8 +164,14 @@ class Renaming:
         )
 
     def name(self, text: str) -> str:
-        """The other name; the same if it names nothing of anybody."""
-        return text if text in _KEPT or _NUMBER.fullmatch(text) else self._rename(text)
+        """The other name; the same if it names nothing of anybody: numbers, but not if they are known as names."""
+        if _NUMBER.fullmatch(text) and (_AMOUNT.fullmatch(text) or not self._knows(text)):
+            return text
+        return self.identity(text)
+
+    def identity(self, text: str) -> str:
+        """The other name of a text that certainly is one, even if it looks like a number, such as 8.0 or 10.0.0.17."""
+        return text if text in self._kept else self._rename(text)
 
     def _names(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(self.name, texts))
@@ -136,8 +185,8 @@ class Renaming:
         """The record with other names."""
         return msgspec.structs.replace(
             node,
-            name=self.name(node.name),
-            uid=self.name(node.uid),
+            name=self.identity(node.name),
+            uid=self.identity(node.uid),
             labels=self._labels(node.labels),
             annotations=self._annotations(node.annotations),
             taints=tuple(msgspec.structs.replace(each, value=self.name(each.value)) for each in node.taints),
@@ -151,7 +200,7 @@ class Renaming:
             above=tuple(map(self._target, pod.above)),
             group=self._target(pod.group) if pod.group else None,
             after=tuple(map(self._dependency, pod.after)),
-            behind=self.name(pod.behind),
+            behind=self.identity(pod.behind),
             origin="",
         )
 
@@ -170,13 +219,13 @@ class Renaming:
         """The record with other names."""
         return msgspec.structs.replace(
             pod,
-            namespace=self.name(pod.namespace),
-            name=self.name(pod.name),
-            uid=self.name(pod.uid),
+            namespace=self.identity(pod.namespace),
+            name=self.identity(pod.name),
+            uid=self.identity(pod.uid),
             labels=self._labels(pod.labels),
-            node_name=self.name(pod.node_name),
-            nominated_node_name=self.name(pod.nominated_node_name),
-            group=self.name(pod.group),
+            node_name=self.identity(pod.node_name),
+            nominated_node_name=self.identity(pod.nominated_node_name),
+            group=self.identity(pod.group),
             annotations=self._annotations(pod.annotations),
         )
 
@@ -196,16 +245,16 @@ class Renaming:
     def _budget(self, budget: Budget) -> Budget:
         return msgspec.structs.replace(
             budget,
-            namespace=self.name(budget.namespace),
-            name=self.name(budget.name),
-            uid=self.name(budget.uid),
+            namespace=self.identity(budget.namespace),
+            name=self.identity(budget.name),
+            uid=self.identity(budget.uid),
             selector=tuple(map(self._requirement, budget.selector)),
-            disrupted=frozenset(map(self.name, budget.disrupted)),
+            disrupted=frozenset(map(self.identity, budget.disrupted)),
         )
 
     def _target(self, target: Target) -> Target:
-        name = "/".join(self.name(part) for part in target.name.split("/"))
-        return Target(target.kind, self.name(target.namespace), name)
+        name = "/".join(self.identity(part) for part in target.name.split("/"))
+        return Target(target.kind, self.identity(target.namespace), name)
 
     def _dependency(self, dependency: Dependency) -> Dependency:
         return msgspec.structs.replace(dependency, target=self._target(dependency.target))
@@ -225,11 +274,17 @@ class Renaming:
         return known
 
     def _renamed(self, key: str, text: str) -> str:
-        if key in _PLAIN or _NUMBER.fullmatch(text):
+        if key in _WHOLE:
+            return self.identity(text)
+        if key in _PLAIN or _AMOUNT.fullmatch(text):
             return text
         value = _value(text) if _STRUCTURE.search(text) else None
         if isinstance(value, dict | list):
-            return _text(self.values(value, is_path=key in _PATHS), like=text)
+            self._is_closed = self._words is not None
+            try:
+                return _text(self.values(value, is_path=key in _PATHS), like=text)
+            finally:
+                self._is_closed = False
         return self.name(text)
 
     def values(self, value: Any, *, key: str = "", is_path: bool = False) -> Any:
@@ -242,11 +297,14 @@ class Renaming:
             return [self.values(each, key=key, is_path=is_path) for each in value]
         if not isinstance(value, str):
             return value
+        if key == _PREEMPTION:
+            name, slash, number = value.rpartition("/")
+            return f"{self.identity(name)}{slash}{number}"
         if key in _NAMING:
-            return self._parts(value, everything=True)
+            return self._parts(value, everything=True, devices=key == _DEVICE)
         if is_path and "/" in value and not key:
             kind, _, name = value.partition("/")
-            return f"{kind}/{self.name(name)}"
+            return f"{kind}/{self.identity(name)}"
         return self._parts(value, everything=False)
 
     def _field(self, field: str, inside: Any, above: str, *, is_path: bool) -> Any:
@@ -259,12 +317,21 @@ class Renaming:
         return self.values(inside, key=field, is_path=is_path)
 
     def _key(self, field: str, above: str) -> str:
-        return self.name(field) if above in _KEYS or self._is_name(field) else field
+        return self.identity(field) if above in _KEYS or self._is_name(field) else field
 
-    def _parts(self, text: str, *, everything: bool) -> str:
-        """A text that may be a path of names. `everything`: each part names something."""
+    def _parts(self, text: str, *, everything: bool, devices: bool = False) -> str:
+        """A text that may be a path of names. `everything`: each part names something; `devices`: or is a number."""
+        rename = self.name if devices else self.identity
         parts = text.split("/")
-        return "/".join(self.name(part) if everything or self._is_name(part) else part for part in parts)
+        if everything:
+            return "/".join(map(rename, parts))
+        return "/".join(
+            self.identity(part) if self._is_name(part) or self._is_foreign(part) else part for part in parts
+        )
+
+    def _is_foreign(self, text: str) -> bool:
+        """Whether it is none of the words that may stand here, and no amount."""
+        return self._is_closed and text not in (self._words or ()) and not _NUMBER.fullmatch(text)
 
     def _is_name(self, text: str) -> bool:
         """Whether a text is certainly a name: it has been met as one, and is no ordinary word of a configuration."""
@@ -277,8 +344,8 @@ class Renaming:
         renamed = {"apiVersion": api_version, "kind": kind, **self.values(found)}
         return msgspec.structs.replace(
             obj,
-            namespace=self.name(obj.namespace),
-            name=self.name(obj.name),
+            namespace=self.identity(obj.namespace),
+            name=self.identity(obj.name),
             json=msgspec.json.encode(renamed),
             origin="",
         )

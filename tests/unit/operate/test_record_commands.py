@@ -20,9 +20,8 @@ from extender.recording.log import open_log
 from extender.recording.records import RecordingError
 from extender.recording.replaying import Replay, is_decision
 from extender.replay.texts import decision_text
-from extender.scheduling.events import NodeSeen, Synced
 from tests.support.engine.lives import Life, lives
-from tests.support.engine.scripted_log import ScriptedLog, gpu_node, gpu_pod, two_nodes
+from tests.support.engine.scripted_log import two_nodes
 
 
 def record(*arguments: object) -> Result:
@@ -203,53 +202,6 @@ def test_stats_count_events_bytes_pods_nodes_and_decisions(log: Path) -> None:
     text = record("stats", log).output
     assert "16 events (#1 to #16) in 5m0s" in text
     assert "filter: refused, NodeLacksResource  1" in text
-
-
-# -- anonymize --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("algorithm", ["packing", "hived"])
-def test_a_log_without_names_decides_the_same(algorithm: str, tmp_path: Path) -> None:
-    log, out = tmp_path / "log", tmp_path / "anonymous.gz"
-    log.write_bytes(a_life(algorithm).log)
-    result = record("anonymize", log, out)
-    assert result.exit_code == 0, result.output
-    assert "decisions are the same, apart from names" in result.output
-    assert CliRunner().invoke(app, ["replay", str(out)]).exit_code == 0
-    text = gzip.decompress(out.read_bytes())
-    for pod in a_life(algorithm).engine.pod_infos():
-        assert pod.uid.encode() not in text
-        assert f'"{pod.key.name}"'.encode() not in text
-
-
-def test_names_of_machines_and_teams_are_gone(tmp_path: Path) -> None:
-    log = ScriptedLog()
-    log.at(1.0, Synced())
-    log.at(1.0, NodeSeen(gpu_node("secret-host")))
-    pod = gpu_pod("secret-job", namespace="secret-team", labels=(("app", "secret-project"),))
-    log.see(2.0, pod)
-    log.place(2.0, pod, "secret-host")
-    result = record("anonymize", log.write(tmp_path / "log"), tmp_path / "out.gz")
-    assert result.exit_code == 0, result.output
-    assert b"secret" not in gzip.decompress((tmp_path / "out.gz").read_bytes())
-
-
-def test_a_recording_without_its_first_event_is_not_anonymized(log: Path, tmp_path: Path) -> None:
-    part = tmp_path / "part.gz"
-    record("cut", log, part, "--from", "10")
-    result = record("anonymize", part, tmp_path / "out.gz")
-    assert result.exit_code == 2
-    assert "a checkpoint cannot be anonymized" in said(result)
-    assert not (tmp_path / "out.gz").exists()
-
-
-def test_an_algorithm_that_reads_names_is_told(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if it had decided by the text of a name: the recorded node is another one than that of the replay."""
-    log.write_bytes(log.read_bytes().replace(b'"node":"n1","reason"', b'"node":"n2","reason"', 1))
-    result = record("anonymize", log, tmp_path / "out.gz")
-    assert result.exit_code == 1
-    assert "1 of 16 events have other answers without the names" in said(result)
-    assert "event 5: filter x" in said(result)
 
 
 # -- decisions --------------------------------------------------------------------------------------------------------
