@@ -70,6 +70,11 @@ class SuggestedNodes(Sequence[str]):
         """The JSON array in which the names came, without line breaks; "" if they came in another form."""
         return self._text
 
+    def bare(self) -> SuggestedNodes:
+        """The same offer without what was found out about it: names that can be read again, and their set. For those
+        who keep it: 500 names take 60 KB, and new memory for each call makes the next ones slower."""
+        return SuggestedNodes.unread(self._count, self._search, self._read, self._text) if self._text else self
+
     @property
     def known_set(self) -> frozenset[str] | None:
         """The set if it was made already, else None: for what is worth its while only then."""

@@ -71,7 +71,7 @@ class Waiting:
             names = len(event.nodes)
             weight += _BYTES_OF_NAME * names
             if names > _MANY_NAMES and event.nodes is not self._offer:
-                event = self._with_known_offer(event)
+                event = self._with_kept_offer(event)
         is_full = self._put - self._taken + weight > _MOST_QUEUED or len(queue) >= _MOST_EVENTS
         if (is_full or self._lost_since) and not self._has_room_again(number, at, weight):
             return
@@ -82,12 +82,12 @@ class Waiting:
             self.is_awake = True
             self.wake.set()
 
-    def _with_known_offer(self, event: FilterRequested | PrioritizeRequested) -> Event:
-        """The event with the last offer in the place of an equal one: 100 KB each, which are then free again at once.
-        Comparing them takes some microseconds, new memory for each call ten times as long."""
+    def _with_kept_offer(self, event: FilterRequested | PrioritizeRequested) -> Event:
+        """The event with the last offer in the place of an equal one, or else with an offer that has no names of its
+        own. What an offer has, up to 100 KB each, is then free again at once. Comparing the offers takes some
+        microseconds, new memory for each call ten times as long."""
         if not event.nodes.is_same_offer(self._offer):
-            self._offer = event.nodes
-            return event
+            self._offer = event.nodes.bare()
         return msgspec.structs.replace(event, nodes=self._offer)
 
     def said(self, answer: Sequence[Instruction]) -> None:

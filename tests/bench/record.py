@@ -1,6 +1,6 @@
 """What a recording costs: CPU time of a /filter with and without it, of the recorder's thread, and of a checkpoint.
 
-    python -m tests.bench.record [--calls 300] [--rounds 7] [--pods 20000] [--only calls|served|checkpoint]
+    python -m tests.bench.record [--calls 300] [--rounds 7] [--pods 20000] [--only calls|served|aa|checkpoint]
 
 Calls: one /filter is what the event loop's thread does for it, without HTTP: decode the body, decide, encode the
 answer. Calls with and without a recording take turns in rounds (A B A B), and the CPU time of the thread is measured;
@@ -8,7 +8,7 @@ each figure is that of the best round, as neighbours on the machine only add to 
 recorder's thread in which no other thread of Python runs, the rest is zlib. *In the call* is what the recorder itself
 does on the thread of the call, measured by itself. Each round's pods are deleted at its end.
 
-Served: the same over HTTP, of two processes (`record_served.py`).
+Served: the same over HTTP, of two processes (`record_served.py`); aa: of two that do not record, to see the noise.
 
 * **same**: all names in the same order, as a kube-scheduler without filters of its own sends them
 * **rotated**: all names, beginning elsewhere each time
@@ -222,7 +222,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--pods", type=int, default=20_000)
-    parser.add_argument("--only", choices=("calls", "served", "checkpoint"))
+    parser.add_argument("--only", choices=("calls", "served", "aa", "checkpoint"))
     given = parser.parse_args()
     gc.set_threshold(_COLLECT_AFTER)  # as a server does
     sys.setswitchinterval(0.0005)
@@ -230,8 +230,8 @@ def main() -> int:
     print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} before the start")
     if given.only in (None, "calls"):
         without_http(given.calls, given.rounds)
-    if given.only in (None, "served"):
-        record_served.compare(OFFERS, given.calls, given.rounds)
+    if given.only in (None, "served", "aa"):
+        record_served.compare(OFFERS, given.calls, given.rounds, aa=given.only == "aa")
     if given.only in (None, "checkpoint"):
         checkpoint(given.pods)
     return 0

@@ -1,9 +1,12 @@
 """What a caller feels of a recording: /filter of two servers over HTTP, one of which records.
 
 Both servers are processes as `waggle serve` is one, of the same cluster of 5,000 nodes. They get the same requests in
-turns (A B A B), one after the other, as a kube-scheduler sends them, with pauses. The CPU time of each thread is the
-kernel's, until the recorder has written what it heard. Each figure is that of the best round: neighbours on the machine
-only add to it. The 99th percentile is the median of those of the better half of the rounds.
+turns (A B B A), one after the other, as a kube-scheduler sends them, with pauses. The CPU time of each thread is the
+kernel's, until the recorder has written what it heard.
+
+Figures are those of the best round, as neighbours on the machine only add to them; the 99th percentile is of all calls.
+*More* is the median of the ratios of each round, as the two halves of a round have the same neighbours. `aa=True`
+compares two servers that do not record: how far *more* is from 0 then is what this measurement cannot tell.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from tests.bench.world import FULL, node_name, waiting
 _US, _MS = 1e6, 1e3
 #: Seconds between two calls: kube-scheduler has work of its own for each pod. Before a round, and until a recorder has
 #: written what it heard.
-_THINK, _PAUSE = 0.003, 1.3
+_THINK, _PAUSE = 0.003, 0.4
 _WARM_UP = 30
 
 
@@ -102,7 +105,7 @@ class Served:
         self._caller.close()
 
 
-def compare(offers: Sequence[Offer], calls: int, rounds: int, nodes: int = FULL.nodes) -> None:
+def compare(offers: Sequence[Offer], calls: int, rounds: int, nodes: int = FULL.nodes, *, aa: bool = False) -> None:
     """Print a row for each offer."""
     print(
         f"\n{'over HTTP':<22} {'loop thread, a call':>25} {'p50':>25} {'p99':>25} {'process, a call':>25}\n"
@@ -112,7 +115,7 @@ def compare(offers: Sequence[Offer], calls: int, rounds: int, nodes: int = FULL.
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         api_server = stack.enter_context(Process("tests.bench.cluster", str(nodes)))
         pair = []
-        for record in ([], [str(Path(folder) / "log")]):
+        for record in ([], [] if aa else [str(Path(folder) / "log")]):
             process = stack.enter_context(Process("tests.bench.server", api_server.url, *record))
             pair.append(stack.enter_context(closing(Served(process))))
         cluster = stack.enter_context(closing(Connection(api_server.url)))
@@ -156,27 +159,22 @@ def _bodies(offer: Offer, pods: Sequence[str], nodes: int) -> list[bytes]:
 
 
 def _show(offer: Offer, plain: list[Round], recorded: list[Round]) -> None:
-    figures = (
-        (min(each.loop for each in plain), min(each.loop for each in recorded), _US, "µs"),
-        (_best_median(plain), _best_median(recorded), _US, "µs"),
-        (_tail(plain), _tail(recorded), _MS, "ms"),
-        (min(each.process for each in plain), min(each.process for each in recorded), _US, "µs"),
-    )
     cells = (
-        f" {one * unit:5.{digits}f} {name} {other * unit:5.{digits}f} {name} {100 * (other / one - 1):+5.0f} %"
-        for one, other, unit, name in figures
-        for digits in (0 if unit == _US else 2,)
+        _cell([each.loop for each in plain], [each.loop for each in recorded]),
+        _cell([median(each.calls) for each in plain], [median(each.calls) for each in recorded]),
+        _tails(plain, recorded),
+        _cell([each.process for each in plain], [each.process for each in recorded]),
     )
     print(f"{offer.title:<22}" + "".join(cells), flush=True)
     plain.clear()
     recorded.clear()
 
 
-def _best_median(rounds: list[Round]) -> float:
-    return min(median(each.calls) for each in rounds)
+def _cell(plain: list[float], recorded: list[float]) -> str:
+    more = median(other / one for one, other in zip(plain, recorded, strict=True)) - 1
+    return f" {min(plain) * _US:5.0f} µs {min(recorded) * _US:5.0f} µs {100 * more:+5.1f} %"
 
 
-def _tail(rounds: list[Round]) -> float:
-    """The median of the better half of the rounds' 99th percentiles."""
-    tails = sorted(p99(each.calls) for each in rounds)
-    return median(tails[: (len(tails) + 1) // 2])
+def _tails(plain: list[Round], recorded: list[Round]) -> str:
+    one, other = (p99([took for each in rounds for took in each.calls]) for rounds in (plain, recorded))
+    return f" {one * _MS:5.2f} ms {other * _MS:5.2f} ms {100 * (other / one - 1):+5.0f} %"
