@@ -47,8 +47,11 @@ MOST_BYTES, LEAST_BYTES = 512 << 20, 1 << 20
 _SEGMENTS, _LONGEST_SEGMENT, _MOST_PLAIN, _SEGMENT_SECONDS = 16, 32 << 20, 512 << 20, 3600.0
 #: A segment that is only old goes on while it has less than this.
 _LEAST_OF_OLD = 64 << 10
-#: Events are gathered for so long; what was written is flushed after so long, seconds.
-_GATHER, _FLUSH = 0.05, 1.0
+#: Events are gathered for so long; what was written is flushed after so long, seconds: together the last second. Each
+#: time the thread runs, it may be interrupted while the event loop waits for it, so it runs seldom.
+_GATHER, _FLUSH = 0.25, 0.75
+#: Between two pieces of a checkpoint.
+_REST = 0.05
 #: After a fault of the disk it is tried again, seconds.
 _RETRY = 30.0
 #: An event without an answer is written without it after so long, seconds: the engine may hang.
@@ -178,7 +181,7 @@ class Recorder:
         try:
             while not self._closing.is_set():
                 self._waiting.wake.wait(self._pause())
-                self._closing.wait(_GATHER)
+                self._closing.wait(min(_REST, _GATHER) if self._is_making else _GATHER)
                 self._waiting.wake.clear()
                 self._waiting.is_awake = False
                 self._turn()

@@ -444,6 +444,7 @@ def test_the_file_of_an_event_is_known(tmp_path: Path, monkeypatch: pytest.Monke
     serving.begin()
     while serving.recorder.status.segments < 3:
         serving.churn(20)
+        time.sleep(0.01)
     serving.recorder.close()
     begun = {each.header.first: each.path.name for each in open_log(tmp_path / "log").recordings[0].segments}
     for first, name in begun.items():
