@@ -137,7 +137,7 @@ def _installed(api: ApiServer) -> Installed:
     try:
         return installed_configuration(api)
     except (ApiError, bounds.BoundError) as error:
-        raise InputError(f"{api.endpoint.url}: {error}") from error
+        raise InputError(f"{api.endpoint.url}: {_told(api, error)}") from error
 
 
 @dataclass
@@ -224,7 +224,12 @@ class _ClusterReader:
 
 
 def _cannot(kind: _Kind, api: ApiServer, error: Exception) -> InputError:
-    return InputError(f"{api.endpoint.url}: {kind.plural} cannot be read: {error}")
+    return InputError(f"{api.endpoint.url}: {kind.plural} cannot be read: {_told(api, error)}")
+
+
+def _told(api: ApiServer, error: Exception) -> str:
+    """Return what an error says, without the server that it may name: the caller does that."""
+    return str(error).removeprefix(f"{api.endpoint.url}: ")
 
 
 def release() -> str:

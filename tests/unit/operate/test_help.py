@@ -38,3 +38,10 @@ def test_no_option_is_cut(command: tuple[str, ...], columns: int) -> None:
     assert "…" not in shown.output
     assert [option for option in COMMANDS[command] if option not in shown.output] == []
     assert "**" not in shown.output
+
+
+@pytest.mark.parametrize("command", [["plan"], ["plan", "make"], ["lint"]])
+def test_usage_names_the_command_as_it_was_typed(command: list[str]) -> None:
+    """`waggle plan` runs `waggle plan make`, which nobody has typed."""
+    shown = CliRunner().invoke(app, [*command, "--help"], prog_name="waggle").stdout
+    assert f"Usage: waggle {' '.join(command)} [OPTIONS]" in " ".join(shown.split())
