@@ -109,13 +109,17 @@ def _run(comparison: Comparison, names: list[str], keeper: Keeper | None) -> Non
             show(comparison)
             if keeper is None:
                 continue
-            if pressed:
-                keeper.keep(comparison.progress)
-                remark(f"interrupted; --resume {keeper.path} goes on")
-                raise typer.Exit(_STATUS[pressed[0]])
-            if pace.is_due():
+            is_interrupted = bool(pressed)
+            if is_interrupted or pace.is_due():
                 keeper.keep(comparison.progress)
                 pace.done()
+            if is_interrupted:
+                break
+        else:
+            return
+    # Now that the progress bar has ended its line.
+    remark(f"interrupted; --resume {keeper.path} goes on" if keeper is not None else "interrupted")
+    raise typer.Exit(_STATUS[pressed[0]])
 
 
 class _Pace:

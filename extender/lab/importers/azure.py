@@ -70,7 +70,7 @@ def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
 
 
 class _Shares(NamedTuple):
-    """Fractions of a machine."""
+    """What a type of virtual machines needs, as fractions of a machine."""
 
     core: float
     memory: float
@@ -78,7 +78,7 @@ class _Shares(NamedTuple):
 
 @contextmanager
 def _database(path: Path) -> Iterator[sqlite3.Connection]:
-    """The database, opened for reading only; unpacked to a temporary file if it is compressed."""
+    """Open the database for reading only. A compressed one is unpacked to a temporary file, which is deleted."""
     with tempfile.TemporaryDirectory(prefix="waggle-azure-") as folder:
         plain = path
         with path.open("rb") as file:
@@ -119,7 +119,7 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _machine(database: sqlite3.Connection) -> Any:
-    """The model of machines on which most requests can run."""
+    """Return the model of machines on which most requests can run."""
     found = database.execute(
         "SELECT vmType.machineId, SUM(requested.number) AS most FROM vmType JOIN"
         " (SELECT vmTypeId, COUNT(*) AS number FROM vm GROUP BY vmTypeId) AS requested"
@@ -130,7 +130,7 @@ def _machine(database: sqlite3.Connection) -> Any:
 
 
 def _types(database: sqlite3.Connection, path: Path, machine: Any, problems: Problems) -> dict[Any, _Shares]:
-    """What requests need, by type."""
+    """Return the needs of each type on this model of machines."""
     found: dict[Any, _Shares] = {}
     rows = database.execute("SELECT rowid, vmTypeId, core, memory FROM vmType WHERE machineId = ?", (machine,))
     for line, kind, core, memory in rows:

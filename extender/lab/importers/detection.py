@@ -22,7 +22,7 @@ _MOST_FILES = 1000
 
 
 class Found(NamedTuple):
-    """A file, the format that it belongs to, and which part of that it is."""
+    """A file with its format and its part of that format."""
 
     path: Path
     format: Format
@@ -30,7 +30,7 @@ class Found(NamedTuple):
 
 
 def recognise(path: Path, formats: Iterable[Format]) -> Found | None:
-    """Return what a file is; None if it is none of these. Raises OSError and TraceError."""
+    """Return the format and part of a file; None if no format has it. Raises OSError and TraceError."""
     begin, columns = _look(path)
     for each in formats:
         for part in each.parts:
@@ -43,7 +43,7 @@ def recognise(path: Path, formats: Iterable[Format]) -> Found | None:
 
 
 def nearest(path: Path, formats: Iterable[Format]) -> str:
-    """Return what a file lacks of the part that it is most like, as a part of a sentence; empty if it is like none."""
+    """Return which columns a file lacks of the most similar part, for a message; empty if no part is similar."""
     begin, columns = _look(path)
     if begin == _ARCHIVE:
         return f"; it is {begin}: unpack it first"
@@ -56,7 +56,7 @@ def nearest(path: Path, formats: Iterable[Format]) -> str:
 
 
 def files(paths: Iterable[Path]) -> list[tuple[Path, bool]]:
-    """Return the files to look at, those of folders included, and whether each was named by itself."""
+    """Return the files, with those in folders, and whether the user named each one itself."""
     found: list[tuple[Path, bool]] = []
     for path in paths:
         if path.is_dir():
@@ -70,7 +70,7 @@ def files(paths: Iterable[Path]) -> list[tuple[Path, bool]]:
 
 
 def _look(path: Path) -> tuple[str, frozenset[str]]:
-    """How a file begins, and the columns of its first line."""
+    """Return how a file begins, and the columns of its first line."""
     try:
         with open_file(path) as file:
             first = file.read(_PEEK)

@@ -54,7 +54,7 @@ def _job(row: Row, builder: WorkloadBuilder) -> Job:
 
 
 def _nodes(table: Table, builder: WorkloadBuilder) -> None:
-    """Nodes of the day with the most GPUs, so that as few jobs as possible are too large for the cluster."""
+    """Add the nodes of the day with the most GPUs, so that as few jobs as possible are too large for the cluster."""
     clusters = [name for name in table.places if name not in ("date", "total")]
     best: Row | None = None
     most = -1

@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 
 
 class _Text:
-    """The rest of a file, which is read in pieces and not by lines: the whole list may stand in one line."""
+    """A text file that is read in pieces, not by lines: the whole list may be one line."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path, self.line = path, 1
@@ -58,7 +58,7 @@ class _Text:
         self._decoder = getincrementaldecoder("utf-8-sig")()
 
     def more(self) -> bool:
-        """Read some more; False at the end."""
+        """Read the next piece. Returns False at the end of the file."""
         try:
             read = self._file.read(max(_PIECE, len(self.rest) - self.at))
             text = self._decoder.decode(read, final=not read)
@@ -70,12 +70,12 @@ class _Text:
         return bool(read)
 
     def use(self, until: int) -> None:
-        """Go on to another place in `rest`."""
+        """Continue at another place of `rest`, and count the lines until there."""
         self.line += self.rest.count("\n", self.at, until)
         self.at = until
 
     def next_sign(self) -> str:
-        """The next character that is no space; empty at the end."""
+        """Return the next character that is no space; empty at the end."""
         while True:
             found = _SPACE.match(self.rest, self.at)
             self.use(found.end() if found else self.at)

@@ -63,7 +63,7 @@ def _pod(row: Row, file: str, builder: WorkloadBuilder, *, timed: bool) -> None:
 
 
 def _times(row: Row) -> tuple[float, float | None]:
-    """When a pod comes, and how long it runs."""
+    """Return when a pod arrives, and how long it runs."""
     arrival = row.number_of("creation_time", LATEST)
     if row.text("scheduled_time") in NOTHING:
         return arrival, None

@@ -13,7 +13,7 @@ from extender.lab.workload_file import LARGEST, WorkloadError, decode
 
 
 def _read(paths: Mapping[str, Path], _: Problems) -> Workload:
-    """Read it whole: nothing that is broken can be left out."""
+    """Read the whole file: broken parts cannot be skipped."""
     path = paths["workload"]
     try:
         with open_file(path) as file:

@@ -63,7 +63,7 @@ def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
 
 
 def _rows(paths: Mapping[str, Path], part: str, problems: Problems) -> Iterator[tuple[Row, str]]:
-    """The rows of a table, with a header or without; none if it was not given."""
+    """Yield the rows of a table, with a header or without; nothing if the table was not given."""
     if part not in paths:
         return
     columns = FORMAT.part(part).columns
@@ -81,7 +81,7 @@ def _machine(row: Row) -> MachineNode:
 
 
 def _jobs(paths: Mapping[str, Path], problems: Problems) -> dict[str, _JobLine]:
-    """Users and times of submission, by job."""
+    """Return users and times of submission, by job."""
     found: dict[str, _JobLine] = {}
     for row, file in _rows(paths, "jobs", problems):
         with problems.of_a_line():
@@ -94,7 +94,7 @@ def _jobs(paths: Mapping[str, Path], problems: Problems) -> dict[str, _JobLine]:
 
 
 def _models(paths: Mapping[str, Path], problems: Problems) -> dict[str, str]:
-    """Models of GPUs that were asked for, by `inst_id` of the job."""
+    """Return the requested models of GPUs, by `inst_id` of the job."""
     found: dict[str, str] = {}
     for row, file in _rows(paths, "tags", problems):
         model = row.text("gpu_type_spec")
@@ -105,7 +105,7 @@ def _models(paths: Mapping[str, Path], problems: Problems) -> dict[str, str]:
 
 
 def _longest(paths: Mapping[str, Path], problems: Problems) -> dict[tuple[str, str], float]:
-    """Seconds of the longest instance, by job and task."""
+    """Return the seconds of the longest instance, by job and task."""
     found: dict[tuple[str, str], float] = {}
     for row, file in _rows(paths, "instances", problems):
         with problems.of_a_line():
@@ -151,7 +151,7 @@ def _task(row: Row, file: str, tables: _Tables, builder: WorkloadBuilder) -> Non
 
 
 def _requests(row: Row, builder: WorkloadBuilder) -> Mapping[str, int]:
-    """What one instance asks for; nothing of a resource that no plan says."""
+    """Return the requests of one instance; resources without a plan are left out."""
     cores = (row.number_or_none("plan_cpu", MOST_CORES * _PERCENT) or 0) / _PERCENT
     memory = row.number_or_none("plan_mem", MOST_GIB) or 0
     percent = row.number_or_none("plan_gpu", MOST_GPUS * _PERCENT) or 0
@@ -163,7 +163,7 @@ def _requests(row: Row, builder: WorkloadBuilder) -> Mapping[str, int]:
 
 
 def _part(words: str, file: str) -> Part:
-    """The name of a part, its columns in their order, and the name of its file."""
+    """Return a part from its name and its columns in order, and the name of its file."""
     name, *columns = words.split()
     return Part(name, tuple(columns), file=file, needed=name == "tasks")
 

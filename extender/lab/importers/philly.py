@@ -45,7 +45,7 @@ def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
 
 
 def _job(entry: Entry, builder: WorkloadBuilder, running: dict[str, float]) -> float:
-    """Add a job; returns the latest time that it names. `running` gets the beginning of one that has not ended."""
+    """Add a job, and return the latest time in it. `running` gets the start of a job that has not ended."""
     if entry.text("status") not in _STATES:
         raise entry.error("status", f"one of {', '.join(_STATES)}")
     arrival = _time(entry, "submitted_time", entry.value("submitted_time"))
@@ -83,7 +83,7 @@ def _job(entry: Entry, builder: WorkloadBuilder, running: dict[str, float]) -> f
 
 
 def _gpus(entry: Entry, attempt: Any) -> int:
-    """GPUs of an attempt."""
+    """Return the number of GPUs of an attempt."""
     detail = attempt.get("detail") if isinstance(attempt, dict) else None
     if not isinstance(detail, list) or not all(
         isinstance(each, dict) and isinstance(each.get("gpus"), list) for each in detail
@@ -96,7 +96,7 @@ def _gpus(entry: Entry, attempt: Any) -> int:
 
 
 def _attempts(entry: Entry, attempts: list[Any], builder: WorkloadBuilder) -> tuple[float, float, float | None]:
-    """Seconds of all attempts together, the latest time they name, and when the last one began, if it still ran."""
+    """Return the seconds of all attempts, the latest time in them, and when the last one began if it still runs."""
     ran, latest, begun = 0.0, 0.0, None
     for number, attempt in enumerate(attempts):
         if not isinstance(attempt, dict):

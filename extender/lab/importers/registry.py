@@ -1,4 +1,4 @@
-"""What an importer tells of its format: which files there are, how each is recognised, and how they are read."""
+"""The description of a format: its files, how each is recognised, and the function that reads them."""
 
 from __future__ import annotations
 

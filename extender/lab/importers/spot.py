@@ -60,7 +60,7 @@ def _job(row: Row, builder: WorkloadBuilder) -> Job:
 
 
 def _gpu_milli(row: Row) -> int:
-    """Thousandths of GPUs of one worker. A part of a GPU is less than one."""
+    """Return the GPUs of one worker in thousandths. A request below 1 is a part of a GPU."""
     gpus = row.number_of("gpu_request", MOST_GPUS)
     if gpus > 1 and gpus != int(gpus):
         raise row.error("gpu_request", "a whole number, or less than 1")

@@ -13,7 +13,7 @@ TICK = 1e-6
 
 
 class LabClock(PlanClock):
-    """`moment` is the time at which things happen; readings are a little later."""
+    """A clock of virtual time. `moment` is the time of the current events; each reading is a little later."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ _BEGIN = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class LabCluster(PlanCluster):
-    """Nodes and pods as they are at the moment."""
+    """The present nodes and pods of a simulated cluster."""
 
     def __init__(self, decisions: frozenset[str], clock: LabClock) -> None:
         super().__init__(decisions)
@@ -32,7 +32,7 @@ class LabCluster(PlanCluster):
         self._text = ""
 
     def bring(self, pod: SchedPod, uid: str, name: str, *, again: bool = False) -> None:
-        """A controller creates a pod; `again`: of one that had a place. At the beginning, one may have its place."""
+        """Create a pod as its controller would. `again`: it replaces a pod that had a node, and gets no node itself."""
         record = replace(pod.pod, uid=uid, name=name, created=self._now(), resource_version=self._next_version())
         if again and record.node_name:
             kept = tuple(pair for pair in record.annotations if pair[0] not in self._decisions)
@@ -41,7 +41,7 @@ class LabCluster(PlanCluster):
         self.add(PlanPod(pod=replace(pod, pod=record, started=started), ready=bool(record.node_name)))
 
     def _now(self) -> str:
-        """The moment as the API server writes it."""
+        """Return the current time in the format of the API server."""
         second = int(self._clock.moment)
         if second != self._second:
             self._second = second
@@ -49,7 +49,7 @@ class LabCluster(PlanCluster):
         return self._text
 
     def bring_node(self, node: SchedNode) -> None:
-        """A node joins, or is back."""
+        """Add a node, also one that returns after a failure."""
         record = replace(node.node, resource_version=self._next_version())
         self.add_node(replace(node, node=record))
 
@@ -70,5 +70,5 @@ class LabCluster(PlanCluster):
         return True
 
     def record(self, uid: str) -> Pod:
-        """The pod as it is now."""
+        """Return the current record of a pod."""
         return self.pods[uid].pod.pod

@@ -24,7 +24,8 @@ MADE_AGAIN_AFTER = 1.0
 
 
 class Jobs:
-    """`saves_every`: jobs begin again from their last multiple of so many seconds; 0: from the beginning."""
+    """All jobs of a run that have arrived. `saves_every`: seconds of run time between two saves; an interrupted job
+    continues from its last save. 0: it starts from the beginning."""
 
     def __init__(
         self,
@@ -50,7 +51,8 @@ class Jobs:
         self.most_evictions = 0
 
     def kind_of(self, pod: SchedPod) -> Hashable | None:
-        """Return the kind of a waiting pod (`queue`). A gang of which some pods have places is like no other."""
+        """Return the kind of a waiting pod (`queue`). None: the pod has no equal, such
+        as one of a gang of which some pods have places."""
         owner = self._owners.get(pod.uid)
         if owner is None or pod.pod.nominated_node_name:
             return None
@@ -58,14 +60,14 @@ class Jobs:
         return None if job.placed and job.is_gang else job.kind
 
     def has_devices(self, pod: SchedPod, node: str) -> bool:
-        """Whether enough GPUs are free on the node for the pod."""
+        """Return whether the node has enough free GPUs for the pod."""
         owner = self._owners.get(pod.uid)
         return owner is None or self._usage.has_devices(node, owner.job.taken)
 
     # -- arrivals -------------------------------------------------------------------------------------------------
 
     def arrive(self, job: Job, number: int) -> None:
-        """A job comes: all of its pods are created."""
+        """Add a job that arrives, and create all of its pods."""
         kind = self._translator.kind(job)
         live = LiveJob(
             job,
@@ -97,14 +99,14 @@ class Jobs:
     # -- places ---------------------------------------------------------------------------------------------------
 
     def begin(self, scheduling: LabScheduling) -> None:
-        """Take in the pods that run when the simulation begins."""
+        """Add the pods that already run when the simulation begins."""
         for job in self.live.values():
             for pod in job.pods:
                 if self._cluster.record(pod.uid).node_name:
                     self._placed(pod, scheduling)
 
     def take_news(self, scheduling: LabScheduling) -> bool:
-        """Take in what the cluster reports; False if nothing was bound or evicted."""
+        """Process the pods that were bound and evicted since the last call. Returns False if there were none."""
         cluster = self._cluster
         if not (cluster.newly_bound or cluster.evicted):
             return False
@@ -143,7 +145,7 @@ class Jobs:
             self._begin(job, None)
 
     def _begin(self, job: LiveJob, pod: LivePod | None) -> None:
-        """The gang runs, or the pod alone."""
+        """Start the run of a gang, or of one pod of another job."""
         now = self._clock.moment
         for each in job.pods if pod is None else (pod,):
             each.since = now
@@ -160,7 +162,7 @@ class Jobs:
     # -- ends -----------------------------------------------------------------------------------------------------
 
     def end(self, what: RunEnds) -> None:
-        """A run is over."""
+        """End a run whose time is over."""
         job = what.job
         for pod in job.pods if what.pod is None else (what.pod,):
             self._leave(pod, Ended.DONE)
@@ -174,7 +176,7 @@ class Jobs:
             del self.live[job.number]
 
     def _leave(self, pod: LivePod, why: Ended) -> None:
-        """The pod is on its node no more, and its UID is nobody's."""
+        """Remove a pod from its node, and forget its UID."""
         job = pod.job
         del self._owners[pod.uid]
         if not pod.node:
@@ -199,7 +201,7 @@ class Jobs:
         )
 
     def give_up(self, job: LiveJob) -> None:
-        """The job has waited for as long as it would: it is deleted."""
+        """Delete a job whose patience is over."""
         for pod in job.pods:
             self._leave(pod, Ended.DONE)
             self._cluster.delete(pod.uid, Gone.DELETED)
@@ -211,7 +213,7 @@ class Jobs:
     # -- losses ---------------------------------------------------------------------------------------------------
 
     def node_failed(self, uids: Iterable[str]) -> None:
-        """The node of these pods is gone, and they with it."""
+        """Process the loss of the pods of a node that failed."""
         lost: dict[int, list[LivePod]] = {}
         for uid in uids:
             pod = self._owners[uid]
@@ -220,7 +222,7 @@ class Jobs:
             self._lost(pods, Ended.FAILED)
 
     def _lost(self, pods: list[LivePod], why: Ended) -> None:
-        """These pods of one job have lost their places. A gang begins again as a whole."""
+        """Restart a job of which these pods have lost their nodes: a gang as a whole, of another job these pods."""
         job = pods[0].job
         failed = why is Ended.FAILED
         job.failures += failed
@@ -246,7 +248,7 @@ class Jobs:
         self._events.push(self._clock.moment + MADE_AGAIN_AFTER, PodsRecreated(tuple(again)))
 
     def _end_without(self, lost: Sequence[LivePod], job: LiveJob, *, was_waiting: bool) -> None:
-        """Nobody makes these pods again: the job ends with its last one, and is not done."""
+        """Remove pods that no controller replaces. The job ends with its last pod, and does not count as done."""
         self._usage.waiting_pods -= len(lost)
         for pod in lost:
             pod.done = True
@@ -272,6 +274,6 @@ class Jobs:
         job.lost_cpu += (ran - kept) * job.need.cpu
 
     def cut(self) -> None:
-        """The simulation ends: what is there stays, as far as stays are reported."""
+        """Record the stays that the end of the simulation cuts off, if stays are reported."""
         if self._keeps_stays:
             self.stays += [self._stay(pod, Ended.CUT) for job in self.live.values() for pod in job.pods if pod.node]

@@ -1,4 +1,4 @@
-"""One job while it is in the cluster: which of its pods have places, since when it runs, and what it has lost.
+"""The state of one job in the cluster: which of its pods have nodes, since when it runs, and what it has lost.
 
     waiting --- a pod gets a place ---> partly placed --- all have one ---> running --- its time is over ---> done
        ^                                     |                                 |
@@ -19,7 +19,7 @@ from extender.lab.workload import CPU, Job
 
 
 class LivePod:
-    """One pod of a job. `uid` changes whenever it is made again."""
+    """One pod of a job. It gets another `uid` each time a controller creates it again."""
 
     __slots__ = ("done", "job", "made", "node", "number", "placed_at", "saved", "since", "uid")
 
@@ -38,7 +38,7 @@ class LivePod:
 
 
 class LiveJob:
-    """A job that has come and is not done."""
+    """A job that has arrived and is not done."""
 
     __slots__ = (
         "ended",
@@ -84,20 +84,20 @@ class LiveJob:
 
     @property
     def waiting(self) -> int:
-        """How many pods have no place and are not done."""
+        """The number of pods that have no node and are not done."""
         return len(self.pods) - self.placed - self.ended
 
     def record(self, number: int) -> SchedPod:
         return self.records[0] if len(self.records) == 1 else self.records[number]
 
     def name(self, number: int) -> str:
-        """The name of a pod: that of its own record, or the job's with a number."""
+        """Return the name of a pod: that of its record, or the job's name with a number."""
         if len(self.job.templates) == self.job.pods:
             return self.job.templates[number].name
         return f"{self.job.name}-{number}"
 
     def result(self, end: float | None, code: str = "", text: str = "") -> JobResult:
-        """What became of the job so far."""
+        """Return the result of the job up to now. `end`: when it was done; `code`, `text`: why it waits."""
         job = self.job
         return JobResult(
             name=job.name,

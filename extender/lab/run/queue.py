@@ -25,7 +25,7 @@ from extender.lab.run.queueing_hints import QueueingHints
 
 
 class KindQueue(SchedulingQueue):
-    """`kind_of` returns the kind of a pod; None: it is like no other.
+    """A scheduling queue that tries one pod of each kind. `kind_of` returns a pod's kind; None: it has no equal.
 
     With `retries_in_time`, pods are tried again after five minutes although nothing has happened.
     """
@@ -53,7 +53,7 @@ class KindQueue(SchedulingQueue):
             self._unschedulable_flush = math.inf
 
     def representative_of(self, uid: str) -> str:
-        """The pod whose last attempt counts for this one: itself, unless it is parked."""
+        """Return the UID of the pod whose last attempt counts for this one: its own, unless it is parked."""
         queued = self.get(uid)
         if queued is None or queued.place is not Place.PARKED:
             return uid
@@ -81,7 +81,7 @@ class KindQueue(SchedulingQueue):
         return None
 
     def _was_in_vain(self, kind: Hashable) -> bool:
-        """Whether the representative was refused, and nothing since then could help it."""
+        """Return whether the representative was refused, and no later event could have helped it."""
         uid = self._representatives.get(kind)
         representative = None if uid is None else self.get(uid)
         return representative is not None and representative.place is Place.UNSCHEDULABLE and not representative.held
@@ -126,7 +126,7 @@ class KindQueue(SchedulingQueue):
         self._step_down(uid)
 
     def _step_down(self, uid: str) -> None:
-        """The pod represents no other one any more: the next of its kind is tried."""
+        """Stop representing a kind by this pod: the next pod of the kind is tried."""
         kind = self._kinds.pop(uid, None)
         if kind is None or self._representatives.get(kind) != uid:
             return
@@ -146,7 +146,7 @@ class KindQueue(SchedulingQueue):
     def happened(
         self, event: ClusterEvent, now: float, *, hint: Hint = always, up_to: float = math.inf, by_room: bool = False
     ) -> None:
-        """`by_room`: the hint is one of `waking`."""
+        """Move the pods that an event may help. `by_room`: the hint comes from `QueueingHints.room_on`."""
         if self._hints is not None and not by_room:
             self._hints.anything()
         super().happened(event, now, hint=hint, up_to=up_to)
@@ -154,7 +154,7 @@ class KindQueue(SchedulingQueue):
     # -- parked pods that change ----------------------------------------------------------------------------------
 
     def reconsider(self, uids: Iterable[str]) -> None:
-        """These pods may be of another kind now: those that are parked are tried."""
+        """Try these pods if they are parked: their kind may have changed."""
         for uid in uids:
             queued = self.get(uid)
             if queued is not None and queued.place is Place.PARKED:

@@ -1,6 +1,6 @@
-"""Which waiting pods a pod that left its node wakes, and whether that still counts when their turn comes.
+"""Queueing hints: which waiting pods are tried when a pod leaves its node, and whether a try can still succeed.
 
-    a pod leaves node n --> wakes those that could go to n now --> others go first --> could it still? --> tried, or not
+    a pod leaves node n --> those that fit there are queued --> others go first --> does it still fit? --> tried or not
 
 Of an algorithm that looks at each node alone, a pod that it refused can only get a place where something has changed.
 """
@@ -21,7 +21,7 @@ HasDevices = Callable[[SchedPod, str], bool]
 
 
 class QueueingHints:
-    """Remembers for each pod that was woken by room alone, on which nodes that was."""
+    """Remembers, for each pod that was queued only because room became free, on which nodes."""
 
     def __init__(
         self, cluster: Cluster, traits: Traits, has_devices: HasDevices, ignored_resources: frozenset[str]
@@ -31,7 +31,7 @@ class QueueingHints:
         self._nodes: dict[str, dict[str, None]] = {}
 
     def room_on(self, node: str, gone: SchedPod) -> Hint:
-        """Return who is woken: who could go to the node now, or could evict others there."""
+        """Return the hint for room on a node: it queues pods that fit there now, or could evict others there."""
         for nodes in self._nodes.values():
             nodes[node] = None
         usual = of_pod_that_went(gone)
@@ -52,7 +52,8 @@ class QueueingHints:
         return hint
 
     def _accepts(self, pod: SchedPod, node: str) -> bool:
-        """Whether the pod could go to the node now. Of an algorithm that is not local, its own plug-ins are meant."""
+        """Return whether the pod fits on the node now. For algorithms that are not local, only kube-scheduler's filters
+        are asked."""
         info = self._cluster.node(node)
         if info is None:
             return False
@@ -62,21 +63,21 @@ class QueueingHints:
         return not self._traits.is_local or self._has_devices(pod, node)
 
     def is_in_vain(self, pod: SchedPod) -> bool:
-        """Whether the pod, whose turn has come, was woken by room alone, and others have taken all of it."""
+        """Return whether the pod was queued only because room became free, and other pods have taken that room."""
         nodes = self._nodes.pop(pod.uid, None)
         if nodes is None or self._may_evict(pod):
             return False
         return not any(self._accepts(pod, node) for node in nodes)
 
     def _may_evict(self, pod: SchedPod) -> bool:
-        """Whether there is any pod that this one could have evicted."""
+        """Return whether any pod has a lower priority, so that this one could evict it."""
         lowest = self._cluster.lowest_priority
         return lowest is not None and lowest < pod.priority
 
     def anything(self) -> None:
-        """Something else has happened: all that were woken are tried."""
+        """Let all queued pods be tried: something else than free room has changed."""
         self._nodes.clear()
 
     def itself(self, uid: str) -> None:
-        """Something has happened to this pod: it is tried."""
+        """Let this pod be tried: it has changed itself."""
         self._nodes.pop(uid, None)

@@ -1,7 +1,6 @@
-"""kube-scheduler and Waggle as a plan has them, for a hundred thousand pods: what cannot help a pod does not wake it.
+"""kube-scheduler and Waggle as in plans, fast enough for a million pods: an event queues only pods that it may help.
 
-What is left out, since nobody in a simulation reads it: conditions of pods, Events, and the diagnosis of an attempt
-after it.
+Conditions of pods, Events, and the diagnosis of an attempt are left out: nothing in a simulation reads them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ KindOf = Callable[[SchedPod], Hashable | None]
 
 
 class LabCore(Core):
-    """Wakes a pod only if what has happened could help it, as far as the algorithm's traits tell."""
+    """kube-scheduler's core. It queues a pod only if an event could help it, as far as the algorithm's traits tell."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class LabCore(Core):
 
 
 class LabScheduling(Scheduling):
-    """A `Listener`. `kind_of` returns the kind of a waiting pod (`queue`)."""
+    """A `Listener` of the cluster that runs both schedulers. `kind_of` returns the kind of a waiting pod (`queue`)."""
 
     core: LabCore
 
@@ -107,7 +106,7 @@ class LabScheduling(Scheduling):
         )
 
     def step_without_attempts(self) -> bool:
-        """Carry out a command, or let a timer of the state machine fire; False: there is none."""
+        """Carry out one command, or fire one timer of the state machine. Returns False if there is neither."""
         return self._has_carried_out() or self._tick()
 
     def _attempt(self, pod: SchedPod) -> None:

@@ -49,7 +49,7 @@ MOST_ERRORS, MOST_EVICTIONS = 1000, 10_000
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run is made with. `settings` is the text of a waggle.yaml, `scheduler` of a KubeSchedulerConfiguration."""
+    """The options of a run. `settings` is the text of a waggle.yaml, `scheduler` of a KubeSchedulerConfiguration."""
 
     algorithm: str
     #: What the run is called; "": as its algorithm.
@@ -72,18 +72,18 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(NamedTuple):
-    """What is over: the results of jobs by number, and stays."""
+    """Results of jobs that are done, by number, and of stays that have ended."""
 
     done: dict[int, JobResult]
     stays: list[Stay]
 
 
 def _unlike_others(_pod: SchedPod) -> None:
-    """No pod is like another one."""
+    """Return None: no pod has an equal."""
 
 
 class Simulation:
-    """One run in the making. Raises WorkloadError, TranslationError (at the job's arrival, too), and PlanError for
+    """One run of one algorithm. Raises WorkloadError, TranslationError (at the job's arrival, too), and PlanError for
     wrong settings."""
 
     def __init__(self, workload: Workload, options: RunOptions) -> None:
@@ -125,12 +125,12 @@ class Simulation:
 
     @property
     def moment(self) -> float:
-        """The time, seconds from the beginning of the trace."""
+        """The current time, seconds from the beginning of the trace."""
         return self._clock.moment
 
     @property
     def fraction(self) -> float:
-        """How much is done, 0 to 1: jobs that have come and jobs that have ended count the same."""
+        """The progress, 0 to 1: half of it are jobs that have arrived, half are jobs that are done."""
         return (self.arrived + len(self.jobs.done)) / max(1, 2 * len(self.workload.jobs))
 
     def _begin(self) -> None:
@@ -158,7 +158,7 @@ class Simulation:
     # -- moments --------------------------------------------------------------------------------------------------
 
     def advance(self) -> bool:
-        """Let the next moment happen; False if the run is over."""
+        """Process all events of the next moment. Returns False if the run is over."""
         if self._is_over:
             return False
         at = self._next()
@@ -178,7 +178,7 @@ class Simulation:
         return not self._is_over
 
     def _next(self) -> float | None:
-        """When something happens next; None: nothing will."""
+        """Return the time of the next event; None: there is none."""
         times = [time for time in (self._next_arrival(), self._events.next_time, self._timer()) if time is not None]
         return max(self.moment, min(times)) if times else None
 
@@ -187,7 +187,7 @@ class Simulation:
         return jobs[self.arrived].arrival if self.arrived < len(jobs) else None
 
     def _timer(self) -> float | None:
-        """When a timer of kube-scheduler or Waggle fires. None also if nothing has come of timers for long."""
+        """Return when the next timer of kube-scheduler or Waggle fires; None also if timers have long had no effect."""
         due = self.scheduling.next_due()
         return due if due is not None and self._clock.time < due <= self._until else None
 
@@ -226,7 +226,7 @@ class Simulation:
     # -- decisions ------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Let everything be tried that is to be tried now."""
+        """Run both schedulers until neither has anything to do at this moment."""
         while self._step():
             pass
         progress = self._cluster.progress + self._happened
@@ -255,8 +255,8 @@ class Simulation:
 
     @contextmanager
     def as_state(self) -> Iterator[Ended]:
-        """Within this, the simulation is nothing but the state between two moments: without the workload, and without
-        what is over, which is given. Call it between two moments, and change nothing within."""
+        """Reduce the simulation to what a checkpoint needs, and restore it afterwards: no workload, and no results of
+        ended jobs, which are yielded. Use it between two moments, and change nothing inside."""
         self.scheduling.core.forget()
         self._usage.forget()
         workload, ended = self.workload, Ended(self.jobs.done, self.jobs.stays)
@@ -267,19 +267,19 @@ class Simulation:
             self.complete(workload, ended)
 
     def complete(self, workload: Workload, ended: Ended) -> None:
-        """Make a simulation of its state, its workload, and what is over."""
+        """Restore the workload, and the results of ended jobs, of a simulation that was read from a checkpoint."""
         self.workload, self.jobs.done, self.jobs.stays = workload, *ended
 
     # -- the result -----------------------------------------------------------------------------------------------
 
     def run(self) -> Run:
-        """Let everything happen, and return the result."""
+        """Run to the end, and return the result."""
         while self.advance():
             pass
         return self.result()
 
     def result(self) -> Run:
-        """What has happened so far."""
+        """Return the result up to now. Call it once: it ends the stays."""
         self.jobs.cut()
         jobs = tuple(self._job(number) for number in range(self.arrived))
         return Run(
@@ -303,7 +303,7 @@ class Simulation:
         return job.result(None, *self._why(job))
 
     def _why(self, job: LiveJob) -> tuple[str, str]:
-        """Why the first of its waiting pods waits: a code and a text."""
+        """Return why the first waiting pod of a job waits: a code and a text."""
         waiting = next((pod for pod in job.pods if not pod.node and not pod.done), None)
         if waiting is None:
             return "", ""
@@ -316,5 +316,5 @@ class Simulation:
 
 
 def simulate(workload: Workload, options: RunOptions) -> Run:
-    """Return what the algorithm does with the workload. Raises as `Simulation`."""
+    """Run a workload to its end, and return the result. Raises as `Simulation`."""
     return Simulation(workload, options).run()

@@ -1,4 +1,4 @@
-"""What pods take of the nodes at the moment, over time: levels for the series, and fragmentation.
+"""How much of the cluster is used: GPUs and cores that pods hold, and fragmentation, as levels over time.
 
 Fragmentation is that of `algorithm.fgd`, for the pods of the workload, under any algorithm. Pods whose binding does not
 name their GPUs have those that all policies but two would give them.
@@ -25,7 +25,7 @@ class _Placed(NamedTuple):
 
 
 class ClusterUsage:
-    """The levels at the moment. Every change of a pod or a node is reported here, and every step of time."""
+    """The present levels. The caller reports every change of a pod or a node, and every step of time."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
         classes: Counter[PodClass] = Counter()
@@ -43,11 +43,11 @@ class ClusterUsage:
         self._all_fragmented = 0.0
 
     def forget(self) -> None:
-        """Drop what is kept only to be quick."""
+        """Drop caches, before a checkpoint."""
         self._fragmentation.forget()
 
     def pass_to(self, to: float) -> None:
-        """Let time pass, in which nothing changes."""
+        """Add the present levels to the series, until `to`."""
         self.series.pass_to(
             to,
             (
@@ -76,7 +76,7 @@ class ClusterUsage:
         self._weigh(devices)
 
     def remove_node(self, name: str) -> list[str]:
-        """Returns the UIDs of the pods there, in the order in which they came."""
+        """Remove a node. Returns the UIDs of its pods, in the order in which they were placed."""
         devices = self._nodes[name]
         self._present -= 1
         self._gpus -= devices.gpu_milli
@@ -86,7 +86,7 @@ class ClusterUsage:
         return list(devices.taken)
 
     def has_devices(self, node: str, need: Need) -> bool:
-        """Whether enough GPUs of a right model are free on the node."""
+        """Return whether the node has enough free GPUs of a suitable model."""
         devices = self._nodes[node]
         if not need.gpus:
             return True
@@ -95,7 +95,7 @@ class ClusterUsage:
     # -- pods -----------------------------------------------------------------------------------------------------
 
     def place(self, pod: Pod, need: Need) -> None:
-        """The pod is on its node."""
+        """Add a pod to its node."""
         devices = self._nodes[pod.node_name]
         named = indexes_of(pod, need) or found_free(need, devices.free) or ()
         devices.add(pod.uid, Taken(need, named))
@@ -105,7 +105,7 @@ class ClusterUsage:
         self._weigh(devices)
 
     def leave(self, uid: str) -> None:
-        """The pod is on its node no more."""
+        """Remove a pod from its node."""
         node, need = self._placed.pop(uid)
         devices = self._nodes[node]
         devices.remove(uid)
