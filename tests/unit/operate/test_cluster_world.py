@@ -181,7 +181,7 @@ def test_a_snapshot_may_be_without_names(cluster: EmbeddedCluster) -> None:
         (["--server", "ftp://x"], "must be http(s)://host:port"),
     ],
 )
-def test_a_wrong_option_is_an_error_with_status_1(options: list[str], why: str) -> None:
+def test_a_wrong_option_is_an_error_with_status_2(options: list[str], why: str) -> None:
     done = CliRunner().invoke(app, ["snapshot", *options])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert why in done.stderr.replace("\n", " ")
