@@ -68,11 +68,16 @@ class PodStory:
         return self.latest.pod.pod
 
 
+def _as_it_is(pod: PlanPod) -> PlanPod:
+    """Return the pod itself. It has a name, unlike a lambda: checkpoints of simulations refer to it by that."""
+    return pod
+
+
 class PlanCluster:
     """Nodes, pods and budgets as they are in the plan."""
 
     def __init__(
-        self, decisions: frozenset[str] = frozenset(), as_made: Callable[[PlanPod], PlanPod] = lambda pod: pod
+        self, decisions: frozenset[str] = frozenset(), as_made: Callable[[PlanPod], PlanPod] = _as_it_is
     ) -> None:
         """`as_made`: returns a pod as its owner makes it, without what engines have written on it."""
         self.nodes: dict[str, SchedNode] = {}
