@@ -259,7 +259,7 @@ class Engine(Generic[Id]):
         outcome: Outcome[Id] | None
         call = self._calls[node.id] = Call()
         try:
-            outcome = call(lambda: _checked(self._visit(node)))
+            outcome = call(self._visit, node)
         except Unmet as unmet:
             outcome = Done(Status.FAILED, unmet.reason)
         except Interrupted:
@@ -269,14 +269,14 @@ class Engine(Generic[Id]):
             fatal = None if isinstance(error, Exception) else error
         self._ended(node, outcome, fatal)
 
-    def _visit(self, node: Node[Id]) -> Any:
+    def _visit(self, node: Node[Id]) -> Outcome[Id]:
         if node.coroutine is None:
             node.runs += 1
             result = self._body(Visit(self._shared, node))
             if not isinstance(result, Coroutine):
-                return result
+                return _checked(result)
             node.coroutine = result
-        return _go_on(node, node.coroutine)
+        return _checked(_go_on(node, node.coroutine))
 
     def _ended(self, node: Node[Id], outcome: Outcome[Id] | None, fatal: BaseException | None = None) -> None:
         """None: it was interrupted."""

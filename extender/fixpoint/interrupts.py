@@ -14,6 +14,7 @@ from collections.abc import Callable
 from threading import Lock, Timer, get_ident
 from typing import TypeVar
 
+A = TypeVar("A")
 R = TypeVar("R")
 
 #: How often, and how long apart in seconds, `interrupt` looks whether the call has left the code that is spared.
@@ -32,18 +33,21 @@ class Call:
     takes it is awaited by the call. So the exception cannot be raised in what the thread does afterwards.
     """
 
+    __slots__ = ("_sent", "_thread", "_token")
+
     def __init__(self) -> None:
         self._token = Lock()
         self._thread: int | None = None
         self._sent = False
 
-    def __call__(self, function: Callable[[], R]) -> R:
+    def __call__(self, function: Callable[[A], R], argument: A) -> R:
         """Return what the function returns. Raises what it raises, or Interrupted."""
         try:
             self._thread = get_ident()
-            return function()
+            return function(argument)
         finally:
-            self._close()
+            if not self._token.acquire(False):
+                self._await_interruption()
 
     def interrupt(self, spared: str) -> None:
         """Raise Interrupted in the call, if it lasts; but not while a function of the file `spared` runs in it.
@@ -63,9 +67,7 @@ class Call:
             _raise_in(thread, Interrupted)
             self._sent = True
 
-    def _close(self) -> None:
-        if self._token.acquire(blocking=False):
-            return
+    def _await_interruption(self) -> None:
         while not self._sent:
             time.sleep(0)
         _raise_in(get_ident(), None)  # the function may have returned before the exception was raised

@@ -235,7 +235,7 @@ def test_an_interruption_never_reaches_what_comes_after_the_call() -> None:
         timer = Timer(number % 20 * 1e-5, call.interrupt, [""])
         timer.start()
         try:
-            result: object = call(lambda: sum(range(3000)))
+            result: object = call(sum, range(3000))
         except Interrupted:
             result = Interrupted
         after = sum(range(2000))
@@ -244,14 +244,14 @@ def test_an_interruption_never_reaches_what_comes_after_the_call() -> None:
 
 
 def test_a_call_that_swallows_its_interruption_returns() -> None:
-    def stubborn() -> str:
+    def stubborn(result: str) -> str:
         try:
             started.set()
             loop()
         except Interrupted:
             pass
-        return "returned"
+        return result
 
     call, started = Call(), Event()
     Thread(target=lambda: started.wait(20) and call.interrupt(""), daemon=True).start()
-    assert call(stubborn) == "returned"
+    assert call(stubborn, "returned") == "returned"
