@@ -38,6 +38,8 @@ class PlanPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     seconds: tuple[float, float] | None = None
     #: What it waits for, with the dependencies of its owner, the objects above and its gang.
     after: tuple[Dependency, ...] = ()
+    #: Whether its only scheduling gate is that of start-up ordering; False: it has none, or others.
+    has_own_gate: bool = False
     #: The pod before it in a StatefulSet that starts its pods in order; "" for others.
     behind: str = ""
     #: The file and the number of the document that it comes from; "" for pods of the cluster.

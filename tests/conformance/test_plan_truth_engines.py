@@ -1,4 +1,4 @@
-"""A plan says what then happens where other engines take part (claims, vpods), and where options change the cluster.
+"""A plan says what then happens where other engines take part (claims, vpods, start-up ordering), and where options change the cluster.
 
 `python -m tests.conformance.plan_truth --world claims --first 1000 --states 50` runs more states than the tests.
 """
@@ -27,7 +27,7 @@ def test_a_plan_with_an_option_says_what_happens_in_many_states(first: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("world", "states"), [("claims", 3), ("vpods", 2)])
+@pytest.mark.parametrize(("world", "states"), [("claims", 3), ("vpods", 2), ("jobs", 3)])
 def test_a_plan_says_what_the_other_engines_then_do(world: str, states: int) -> None:
     """With sockets and threads, so a run takes seconds; most of them are spent waiting."""
     assert wrong(world, range(states)) == []

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from algorithm.model import pairs
+from extender.core.ordering_names import GATE
 from extender.embedded.apiserver.defaults import set_defaults
 from extender.embedded.apiserver.objects import encode
 from extender.embedded.apiserver.table import PODS
@@ -59,11 +60,17 @@ class PodMaker:
             runs_to_end=batch.runs_to_end,
             seconds=expected_seconds(levels, deadline),
             after=after,
+            has_own_gate=_has_own_gate(pod),
             origin=origin,
         )
         for index in indexes:
             behind = batch.name(index - 1) if batch.in_order and index else ""
             yield msgspec.structs.replace(shared, pod=_numbered(first, batch, index), behind=behind)
+
+
+def _has_own_gate(pod: Object) -> bool:
+    """Whether the only gate is that of start-up ordering."""
+    return {each.get("name") for each in pod["spec"].get("schedulingGates") or ()} == {GATE}
 
 
 def _deadline(pod: Object) -> float:

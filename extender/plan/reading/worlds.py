@@ -19,6 +19,7 @@ import msgspec
 
 from algorithm.decoding import DecodeError
 from algorithm.model import pairs
+from extender.core.ordering_names import GATE
 from extender.embedded.kubescheduler.budgets import Budget, decode_budget
 from extender.embedded.kubescheduler.model import SchedNode, SchedPod, decode_node, decode_pod
 from extender.ordering.after import AfterError
@@ -59,9 +60,14 @@ class _Condition(msgspec.Struct, gc=False):
     status: str = ""
 
 
+class _Gate(msgspec.Struct, gc=False):
+    name: str = ""
+
+
 class _PodSpec(msgspec.Struct, gc=False, rename="camel"):
     restart_policy: str | None = None
     active_deadline_seconds: int | None = None
+    scheduling_gates: list[_Gate] | None = None
 
 
 class _PodStatus(msgspec.Struct, gc=False):
@@ -256,6 +262,7 @@ class WorldReader:
             runs_to_end=spec.restart_policy in ("Never", "OnFailure"),
             seconds=_seconds(levels, ended),
             after=self._after(levels, record.namespace, chain),
+            has_own_gate={each.name for each in spec.scheduling_gates or ()} == {GATE},
         )
 
     def _chain(self, meta: _Meta) -> tuple[Target | None, list[Target]]:

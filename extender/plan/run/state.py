@@ -13,7 +13,7 @@ from extender.plan.run.engines.vpods import VPods
 from extender.plan.run.engines.warm_pods import unclaimed
 from extender.plan.run.judging import Judgement
 from extender.plan.run.scheduling import Scheduling
-from extender.plan.run.store import PlanCluster
+from extender.plan.run.store import PlanCluster, waits_for_others, with_fields
 
 
 class PlanState:
@@ -46,7 +46,12 @@ class PlanState:
         self.stopped = ""
 
     def obeyed(self, pod: PlanPod) -> PlanPod:
-        """The pod with the dependencies that count: without those of annotations if start-up ordering is off."""
+        """The pod with the dependencies that count: without those of annotations if start-up ordering is off.
+
+        If it is on, a pod that has its gate and nothing to wait for is released at once.
+        """
+        if self._obeys_after and pod.has_own_gate and not waits_for_others(pod):
+            return replace(pod, pod=with_fields(pod.pod, gated=False))
         if self._obeys_after or not pod.after:
             return pod
         kept = tuple(each for each in pod.after if each.target.kind in (REPLICATED_JOB, VOLCANO_TASK))

@@ -48,6 +48,8 @@ class PodStory:
     latest: PlanPod
     #: Whether the changes create it.
     is_new: bool = False
+    #: Whether it began with a scheduling gate that is not that of start-up ordering.
+    has_others_gate: bool = False
     #: How it left its place last; None: it never did.
     gone: Gone | None = None
     #: Why; and whether it is still there, or was made again.
@@ -156,9 +158,10 @@ class PlanCluster:
 
     def add(self, pod: PlanPod, *, is_new: bool = False) -> None:
         """A pod as the world has it, or one that the changes create. One that waits for others is gated."""
+        has_others_gate = pod.pod.pod.gated and not pod.has_own_gate
         if waits_for_others(pod) and not pod.pod.pod.node_name:
             pod = _with(pod, gated=True)
-        story = PodStory(pod.pod.uid, pod.pod.pod.node_name, pod, is_new)
+        story = PodStory(pod.pod.uid, pod.pod.pod.node_name, pod, is_new, has_others_gate)
         self.stories[story.first] = self._story[pod.pod.uid] = story
         self._put(pod)
 
@@ -246,9 +249,9 @@ class PlanCluster:
         self.add(replace(_with(made, name=name, created=""), origin="", behind=""), is_new=True)
 
     def open_gate(self, uid: str) -> None:
-        """Remove the pod's scheduling gates."""
+        """Remove the pod's scheduling gate, unless it has one that others have to remove."""
         pod = self.pods.get(uid)
-        if pod is not None and pod.pod.pod.gated:
+        if pod is not None and pod.pod.pod.gated and not self._story[uid].has_others_gate:
             self._put(_with(pod, gated=False, resource_version=self._next_version()))
 
     def end(self, uid: str) -> None:

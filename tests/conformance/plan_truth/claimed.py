@@ -210,6 +210,8 @@ def planned(state: State, world: World) -> tuple[Plan, Found]:
         if row.kind == "Claim":
             pods = tuple(sorted(owner_or_name(name, known) for name in row.node.split(", ")))
             claims[row.name] = ClaimOutcome(pods) if row.sign is Sign.RUNS else ClaimOutcome(code=row.code)
+        elif row.sign is Sign.EVICTED and "; made again" not in row.text:
+            nodes.pop(row.name, None)
         else:
             nodes[row.name] = row.node
     found: dict[str, list[str]] = {}

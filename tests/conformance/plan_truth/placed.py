@@ -140,8 +140,8 @@ def _outcomes(cluster: ServedCluster, world: World) -> Found:
 def _comparable(state: State, vpods: dict[str, VPodOutcome], nodes: dict[str, str], world: World) -> Found:
     """What is free where pods are new is left out, since which of several is ready first is a matter of milliseconds.
 
-    Of a new pod remains whether it runs and how many vreplicas it hosts, of the vpods of a set that has grown how many
-    vreplicas are placed, and of those of one that then lacks room how many together.
+    Of a new pod remains whether it runs, of the vpods of a set that has grown how many vreplicas are placed, and of
+    those of one that then lacks room how many together.
     """
     known = {pod.pod.pod.name for pod in world.pods if pod.pod.pod.node_name}
     grown = {name.rpartition("-")[0] for name, node in nodes.items() if node and name not in known}
@@ -157,7 +157,8 @@ def _comparable(state: State, vpods: dict[str, VPodOutcome], nodes: dict[str, st
         else:
             found[name] = VPodOutcome((("any", placed),), code) if sets[name] in grown else VPodOutcome(pods, code)
     where = {name: node if name in known or not node else "runs" for name, node in nodes.items()}
-    return found, {name: f"{node} x{hosted[name]}" for name, node in where.items()}
+    numbers = {name: f" x{hosted[name]}" for name in where if name.rpartition("-")[0] not in grown}
+    return found, {name: f"{node}{numbers.get(name, '')}" for name, node in where.items()}
 
 
 def _vpods_of(state: State) -> list[Object]:
@@ -168,7 +169,8 @@ def _live(vpod: Object) -> VPodOutcome:
     status: dict[str, Any] = vpod.get("status", {})
     placements = {each["podName"]: each["vreplicas"] for each in status.get("placements", ()) if each["vreplicas"]}
     code = status.get("reason", "")
-    return VPodOutcome(tuple(sorted(placements.items())), "" if code == "Placed" else code)
+    # One that is placed, but on a pod that it is to leave, is placed all the same: a plan says where.
+    return VPodOutcome(tuple(sorted(placements.items())), "" if code in ("Placed", "Moving") else code)
 
 
 def planned(state: State, world: World) -> tuple[Plan, Found]:

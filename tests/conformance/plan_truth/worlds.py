@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from extender.plan.records import World
-from tests.conformance.plan_truth import claimed, live, placed
+from tests.conformance.plan_truth import claimed, jobs, live, placed
 from tests.conformance.plan_truth.hived_states import hived_state
 from tests.conformance.plan_truth.outcomes import by_owner, planned_outcomes
 from tests.conformance.plan_truth.states import State, packing_state
@@ -47,6 +47,10 @@ def wrong_about_vpods(seed: int) -> list[str]:
     return _served(placed.vpod_state(seed), placed.what_happens, placed.planned)
 
 
+def wrong_about_jobs(seed: int) -> list[str]:
+    return _served(jobs.job_state(seed), jobs.what_happens, jobs.planned)
+
+
 def _served(
     state: State,
     what_happens: Callable[[State], tuple[World, Found]],
@@ -67,4 +71,5 @@ WORLDS: Mapping[str, Callable[[int], list[str]]] = {
     "what-if": lambda seed: by_rules(what_if_state(seed)),
     "claims": wrong_about_claims,
     "vpods": wrong_about_vpods,
+    "jobs": wrong_about_jobs,
 }

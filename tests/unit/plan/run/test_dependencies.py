@@ -11,6 +11,9 @@ from extender.ordering.records import GROUP, Dependency, State, Target
 from extender.plan.records import Plan, RawObject
 from tests.support.plan.worlds import CLASSES, a_node, an_object, gang, new, plan_of, row, running, signs, waiting
 
+#: Of a pod: the gate of start-up ordering.
+GATED = {"schedulingGates": [{"name": "waggle.dev/after"}]}
+
 
 def job(name: str, *, after: list[Any] | None = None, pods: int = 1, cpu: str = "1") -> RawObject:
     """A Job whose pods wait for others."""
@@ -142,9 +145,7 @@ def _set_with_a_job(condition: str, *, state: State, of_set: str = "") -> Plan:
     )
     above = {"owner": Target("Job", "default", "s-a-0"), "above": (part, Target("JobSet", "default", "s"))}
     done = [waiting(f"s-a-0-{number}", node="n0", status={"phase": "Succeeded"}, more=above) for number in range(2)]
-    held = waiting(
-        "b", more={"after": (Dependency(part, state),)}, spec={"schedulingGates": [{"name": "waggle.dev/after"}]}
-    )
+    held = waiting("b", more={"after": (Dependency(part, state),), "has_own_gate": True}, spec=GATED)
     return plan_of(
         [a_node("n0")], [*(() if condition == "Complete" else done), held], [], world={"objects": (*CLASSES, *objects)}
     )
@@ -234,7 +235,7 @@ def test_a_pod_of_the_world_with_the_gate_is_released_when_room_appears() -> Non
     after = (Dependency(Target(GROUP, "default", "g")),)
     pods = [
         waiting("first", cpu="3", more={"group": Target(GROUP, "default", "g")}),
-        waiting("second", more={"after": after}, spec={"schedulingGates": [{"name": "waggle.dev/after"}]}),
+        waiting("second", more={"after": after, "has_own_gate": True}, spec=GATED),
     ]
     assert signs(plan_of([a_node("n0", cpu="1")], pods))["second"] == "? WaitsForDependency"
     plan = plan_of([a_node("n0", cpu="1")], pods, add_nodes=(a_node("n1"),))
@@ -275,3 +276,22 @@ def test_a_chain_may_be_deeper_than_any_stack() -> None:
     plan = plan_of([a_node("n0", pods=str(deep))], pods)
     assert (plan.total.runs, plan.waves, plan.attempts) == (deep, deep, deep)
     assert len(plan.critical_path) == deep
+
+
+def test_a_pod_with_the_gate_and_nothing_to_wait_for_is_released_at_once() -> None:
+    """As live, where the gate may be in the template of all parts; with the gate of others it stays."""
+    both = {"schedulingGates": [*GATED["schedulingGates"], {"name": "their/gate"}]}
+    assert signs(plan_of([a_node("n0")], [], [new("a", spec=GATED), new("b", spec=both)])) == {
+        "a": "+ n0",
+        "b": "? Other",
+    }
+    held = plan_of([a_node("n0")], [], [new("a", spec=GATED)], settings="ordering: {enabled: false}")
+    assert signs(held) == {"a": "? Other"}, "nobody removes it"
+
+
+def test_a_gate_of_others_stays_when_the_dependencies_are_met() -> None:
+    both = {"schedulingGates": [*GATED["schedulingGates"], {"name": "their/gate"}]}
+    notes = {"annotations": {"waggle.dev/after": "[{kind: Pod, name: a}]"}}
+    plan = plan_of([a_node("n0")], [], [new("a"), new("b", spec=both, metadata=notes)])
+    assert signs(plan) == {"a": "+ n0", "b": "? Other"}
+    assert "something else has to remove" in row(plan, "b").text
