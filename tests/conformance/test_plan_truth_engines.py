@@ -1,4 +1,5 @@
-"""A plan says what then happens where other engines take part (claims, vpods, start-up ordering), and where options change the cluster.
+"""A plan says what then happens where other engines take part (claims, vpods, start-up ordering), and where options
+change the cluster.
 
 `python -m tests.conformance.plan_truth --world claims --first 1000 --states 50` runs more states than the tests.
 """
