@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from algorithm.model import CPU, EPHEMERAL_STORAGE, MEMORY
+from extender.logs.printable import printable
 
 #: Reasons that are listed, and lines of a pod's history.
 _REASONS, _STORY = 15, 8
@@ -103,6 +104,7 @@ def table(rows: Sequence[tuple[str, ...]]) -> str:
     """Columns as wide as they need, the last one as it is."""
     if not rows:
         return ""
+    rows = [tuple(map(printable, row)) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     padded = ([f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)] for row in rows)
     return "\n".join("  ".join([*cells, row[-1]]).rstrip() for cells, row in zip(padded, rows, strict=True))

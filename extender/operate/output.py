@@ -1,12 +1,13 @@
 """How commands write to a terminal: text that may come from a cluster or from somebody else's file does nothing there.
 
-Names of pods and nodes, messages of API servers and values of YAML files are shown with their controls escaped.
+Names of pods and nodes, messages of API servers and values of YAML files are shown with their controls escaped. A text
+of several lines is made of such names, so each is made printable first (`printed`): a name has no line of its own.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -19,6 +20,27 @@ if TYPE_CHECKING:
 def say(text: str, *, nl: bool = True) -> None:
     """Write a text of several lines to standard output. `nl`: with a line break at its end."""
     typer.echo(printable(text, keep="\n"), nl=nl)
+
+
+def say_json(text: str, *, nl: bool = True) -> None:
+    """Write JSON to standard output, with what is not printable as JSON escapes it: it is the same JSON."""
+    shown = text if text.replace("\n", "").isprintable() else "".join(map(_json_character, text))
+    typer.echo(shown, nl=nl)
+
+
+def _json_character(each: str) -> str:
+    if each.isprintable() or each == "\n":
+        return each
+    return "".join(f"\\u{unit:04x}" for unit in memoryview(each.encode("utf-16-le", "surrogatepass")).cast("H"))
+
+
+def printed(value: Any) -> Any:
+    """Return a value as JSON has it, with all texts printable on one line: a name has no line break in it."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printed(key): printed(each) for key, each in value.items()}
+    return [printed(each) for each in value] if isinstance(value, list) else value
 
 
 def remark(text: str, *, title: str = "", style: str = "") -> None:

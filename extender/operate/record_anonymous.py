@@ -29,6 +29,7 @@ from extender.plan.reading.anonymous import Renaming, collecting
 from extender.recording.checkpoint import Start, engine_of
 from extender.recording.encoding import LineWriter, fields_of_records, instructions_of
 from extender.recording.files import CompressedFile
+from extender.recording.held import Held
 from extender.recording.log import Recording
 from extender.recording.records import FORMAT, Gap, Header, RecordingError, Step
 from extender.recording.replaying import first_start, is_decision, replay_on
@@ -142,10 +143,11 @@ def _write(
 
 
 def _steps(recording: Recording, after: int) -> Iterator[Step]:
+    held = Held(recording.name, recording.most_mib)
     for item in recording.steps(after):
         if isinstance(item, Gap):
             raise RecordingError(f"{recording.name}: events {item.first} to {item.last} are missing: {item.why}")
-        yield item
+        yield held.take(item)
 
 
 def numbers_or_same(numbers: Any) -> Any:

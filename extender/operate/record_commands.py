@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extender.operate.help import App
-from extender.operate.output import remark, say
+from extender.operate.output import remark, say, say_json
 from extender.operate.refusal import refuse
-from extender.operate.replay_commands import LogArgument, run_option
+from extender.operate.replay_commands import MOST_MIB, LogArgument, MemoryOption, run_option
 
 if TYPE_CHECKING:
     from algorithm.model import PodKey
@@ -82,7 +82,7 @@ def show(
         is_empty = True
         for line in lines_of(recording, wanted, span, pod=key, decisions=decisions, as_json=output is Output.JSON):
             is_empty = False
-            say(line)
+            (say_json if output is Output.JSON else say)(line)
         for each in recording.remarks:
             remark(each)
         if is_empty:
@@ -90,7 +90,12 @@ def show(
 
 
 def cut(
-    log: LogArgument, out: OutArgument, begin: FromOption = None, end: ToOption = None, run: RunOption = None
+    log: LogArgument,
+    out: OutArgument,
+    begin: FromOption = None,
+    end: ToOption = None,
+    run: RunOption = None,
+    memory_mib: MemoryOption = MOST_MIB,
 ) -> None:
     """Write a part of a recording into one file that replays by itself, for example for a bug report.
 
@@ -107,7 +112,7 @@ def cut(
 
     with _failing():
         _check_new(out)
-        recording = _run(log, run)
+        recording = _run(log, run, memory_mib)
         wanted = range_of(begin, end, span_of(recording))
         made = cut_out(recording, wanted.is_before, wanted.is_after, out)
     behind = f", after a checkpoint of event #{made.checkpoint}" if made.checkpoint else ""
@@ -129,7 +134,7 @@ def stats(log: LogArgument, output: OutputOption = Output.TEXT) -> None:
         say("\n\n".join(map(as_text, found)))
 
 
-def anonymize(log: LogArgument, out: OutArgument, run: RunOption = None) -> None:
+def anonymize(log: LogArgument, out: OutArgument, run: RunOption = None, memory_mib: MemoryOption = MOST_MIB) -> None:
     """Write a recording with numbers in place of names, to give it to others.
 
     The numbers follow the order of the names, so most algorithms decide the same. It says where one does not.
@@ -145,7 +150,7 @@ def anonymize(log: LogArgument, out: OutArgument, run: RunOption = None) -> None
 
     with _failing():
         _check_new(out)
-        made = without_names(_run(log, run), out)
+        made = without_names(_run(log, run, memory_mib), out)
     say(as_text(made, out))
     if made.different or made.left:
         raise typer.Exit(1)
@@ -164,8 +169,8 @@ def _open(path: Path) -> Log:
     return open_log(path)
 
 
-def _run(path: Path, number: int | None) -> Recording:
-    return _open(path).run(number)
+def _run(path: Path, number: int | None, memory_mib: int) -> Recording:
+    return _open(path).hold(memory_mib).run(number)
 
 
 def _check_new(out: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from extender.logs.printable import printable
 from extender.operate.look_text import table
 from extender.recording.encoding import instructions_of
 from extender.recording.files import files_in
@@ -27,6 +28,8 @@ from extender.scheduling.events import (
 
 #: Pods and nodes that are counted one by one.
 _MOST = 5_000_000
+#: Characters of a release that are shown.
+_RELEASE = 100
 
 
 class RunStats(msgspec.Struct):
@@ -142,7 +145,8 @@ def as_text(run: RunStats) -> str:
     """Return a run as people read it."""
     decisions = sum(run.decisions.values())
     lines = [
-        f"{run.algorithm}, recorded in format {run.format}" + (f" by release {run.release}" if run.release else ""),
+        printable(f"{run.algorithm}, recorded in format {run.format}")
+        + (printable(f" by release {run.release}", _RELEASE) if run.release else ""),
         f"{run.last - run.first + 1 if run.first else 0:,} events (#{run.first} to #{run.last}) in "
         f"{duration_text(run.seconds)}, from {run.begins} to {run.ends}",
         f"{decisions:,} decision{'' if decisions == 1 else 's'}",
@@ -163,7 +167,7 @@ def as_text(run: RunStats) -> str:
         if answers:
             rows = [(what, f"{count:,}") for what, count in answers.items()]
             lines += ["", table([(title, "NUMBER"), *rows])]
-    return "\n".join([*lines, *run.remarks])
+    return "\n".join([*lines, *map(printable, run.remarks)])
 
 
 def as_json(runs: list[RunStats]) -> Any:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import typer
 
+from extender.logs.printable import printable
 from extender.operate.output import remark
+
+#: Characters of a message: what it quotes may have any length.
+_LONGEST = 8000
 
 
 def refuse(error: Exception) -> typer.Exit:
     """Says why; the exit is to be raised."""
-    remark(text_of(error), title="waggle", style="red")
+    remark(printable(text_of(error), _LONGEST, keep="\n"), title="waggle", style="red")
     return typer.Exit(2)
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from extender.logs.printable import printable
 from extender.recording.encoding import instructions_of
 from extender.recording.log import Log, Recording
 from extender.recording.records import RecordingError
@@ -21,6 +22,8 @@ SAME, DIFFERS = 0, 1
 _COLLECT_AFTER = 50_000
 #: Lines of a pod's history, and instructions of an event, that are shown.
 _HISTORY, _MOST = 20, 12
+#: Characters of what a log says about itself.
+_LONGEST = 4000
 
 Say = Callable[[str], None]
 
@@ -66,18 +69,22 @@ class _Check:
         shown = self._replay(replay)
         took = time.process_time() - began
         for remark in recording.remarks:
-            self._say(remark)
+            self._say(printable(remark))
         for gap in replay.gaps:
-            self._say(f"events {gap.first} to {gap.last} are not replayed: {gap.why}")
+            self._tell(f"events {gap.first} to {gap.last} are not replayed: {gap.why}")
         if doubted:
-            self._say(f"constants of this program differ from the recorded ones: {'; '.join(doubted)}")
+            self._tell(f"constants of this program differ from the recorded ones: {'; '.join(doubted)}")
         if header.masked:
-            self._say(f"masked in this log, and therefore in its replay: {', '.join(header.masked)}")
+            self._tell(f"masked in this log, and therefore in its replay: {', '.join(header.masked)}")
         if shown is not None:
             self._say(shown)
             return DIFFERS
         self._say(f"{self._name}: {self._summary(took)}")
         return SAME
+
+    def _tell(self, text: str) -> None:
+        """Say something that has texts of the log in it: it has one line, and not more than so many characters."""
+        self._say(printable(text, _LONGEST))
 
     def _replay(self, replay: Replay) -> str | None:
         """Replay to the end, or to the first divergence, which is returned as a text."""

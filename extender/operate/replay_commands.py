@@ -15,6 +15,9 @@ from extender.operate.output import say
 from extender.operate.refusal import refuse
 from extender.operate.waggle_options import Format, OutputOption
 
+#: MiB that a replay may hold; as `recording/held.py` has it, which is imported only when it is needed.
+MOST_MIB = 4096
+
 LogArgument = Annotated[
     Path,
     typer.Argument(
@@ -28,6 +31,12 @@ def run_option(default: str) -> Any:
     return typer.Option("--run", metavar="N", min=1, help=f"The Nth run of the server in the log. Default: {default}.")
 
 
+MemoryOption = Annotated[
+    int,
+    typer.Option(
+        "--memory-mib", metavar="N", min=1, max=1 << 20, help="MiB of memory that pods, nodes and offers may take."
+    ),
+]
 RunOption = Annotated[int | None, run_option("all of them; of --at, --step and comparisons the latest")]
 
 
@@ -80,6 +89,7 @@ def replay(
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Replay a log of format 1 even if this program's constants differ.")
     ] = False,
+    memory_mib: MemoryOption = MOST_MIB,
 ) -> None:
     """Make all decisions of a recording again, at their recorded times but without waiting, and compare them.
 
@@ -117,17 +127,17 @@ def replay(
         from extender.operate.replay_compare import Files, compare_with
         from extender.operate.replay_modes import Which
 
-        compare_with(Which(log, run, anyway), algorithm, settings, Files(svg, json_file, html), seed=seed)
+        compare_with(Which(log, run, anyway, memory_mib), algorithm, settings, Files(svg, json_file, html), seed=seed)
     elif step:
         from extender.operate.replay_modes import Which, step_through
 
-        step_through(Which(log, run, anyway), at)
+        step_through(Which(log, run, anyway, memory_mib), at)
     elif at:
         from extender.operate.replay_modes import Look, Which, look_at
 
-        look_at(Which(log, run, anyway), at, Look(pod, output is Format.JSON, port if serve else None))
+        look_at(Which(log, run, anyway, memory_mib), at, Look(pod, output is Format.JSON, port if serve else None))
     else:
-        _compare_decisions(log, run, anyway=anyway)
+        _compare_decisions(log, run, memory_mib, anyway=anyway)
 
 
 _NEEDS = {
@@ -149,14 +159,14 @@ def _check_options(*options: tuple[str, bool, bool]) -> None:
             raise refuse(ValueError(f"{name} {_NEEDS[name]}"))
 
 
-def _compare_decisions(log: Path, run: int | None, *, anyway: bool) -> None:
+def _compare_decisions(log: Path, run: int | None, memory_mib: int, *, anyway: bool) -> None:
     from algorithm.registry import AlgorithmError
     from extender.operate.replay_check import check
     from extender.recording.log import open_log
     from extender.recording.records import RecordingError
 
     try:
-        status = check(open_log(log), say, run=run, anyway=anyway)
+        status = check(open_log(log).hold(memory_mib), say, run=run, anyway=anyway)
     except (AlgorithmError, RecordingError, OSError) as error:
         raise refuse(error) from error
     raise typer.Exit(status)

@@ -13,8 +13,9 @@ import typer
 
 from extender.lab.report.page import page_of
 from extender.lab.results import encode
+from extender.logs.printable import printable
 from extender.operate.look_text import table as columns
-from extender.operate.output import say
+from extender.operate.output import say, say_json
 from extender.operate.refusal import refuse
 from extender.operate.replay_modes import Which, refusing
 from extender.operate.settings_files import configuration_text
@@ -69,7 +70,7 @@ def _write(made: Counterfactual, log: Log, files: Files) -> None:
     if files.json is not None:
         text = encode(comparing.results(made))
         if str(files.json) == "-":
-            say(text.decode(), nl=False)
+            say_json(text.decode(), nl=False)
         else:
             files.json.write_bytes(text)
 
@@ -78,13 +79,13 @@ def text_of(made: Counterfactual, log: Log) -> str:
     """Return the table, how good the simulation is, what differs most, and what was assumed."""
     parts = [columns(comparing.table(made)), comparing.closeness(made)]
     if found := comparing.differences(made):
-        lines = [f"  {comparing.difference_text(each, made)}" for each in found]
+        lines = [f"  {printable(comparing.difference_text(each, made))}" for each in found]
         parts.append("\n".join([f"What differs most between {made.baseline.name} and {made.other.name}:", *lines]))
     parts.append(
         "\n".join(
             [
                 f"What {log.name} does not contain, and what is assumed instead:",
-                *(f"  {each}" for each in comparing.remarks(made)),
+                *(f"  {printable(each)}" for each in comparing.remarks(made)),
             ]
         )
     )

@@ -11,7 +11,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from extender.logs.printable import printable
 from extender.operate.look_text import age, explanation, number, table, top
+from extender.operate.output import printed
 from extender.replay.frozen import Frozen
 from extender.server.runtime import Runtime
 from extender.server.similar import did_you_mean
@@ -54,7 +56,7 @@ def explained_by(runtime: Runtime, namespace: str, name: str, *, where: str) -> 
     if found is None:
         near = runtime.model.similar_pods(namespace, name)
         meant = f" {did_you_mean(near)}" if near else ""
-        raise UnknownPodError(f"no pod {namespace}/{name} is known {where}.{meant}")
+        raise UnknownPodError(printable(f"no pod {namespace}/{name} is known {where}.{meant}"))
     return explanation_body(found).model_dump(by_alias=True)
 
 
@@ -69,7 +71,7 @@ def look_text(frozen: Frozen) -> str:
 
 def explanation_text(frozen: Frozen, namespace: str, name: str) -> str:
     """Return the text about one pod. Raises UnknownPodError."""
-    return f"{_head(frozen)}\n{explanation(explained(frozen, namespace, name))}"
+    return f"{_head(frozen)}\n{explanation(printed(explained(frozen, namespace, name)))}"
 
 
 def as_json(found: object) -> str:

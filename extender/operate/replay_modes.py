@@ -14,7 +14,7 @@ from typing import NamedTuple
 import typer
 
 from algorithm.registry import AlgorithmError
-from extender.operate.output import remark, say
+from extender.operate.output import remark, say, say_json
 from extender.operate.refusal import refuse
 from extender.operate.replay_look import (
     UnknownPodError,
@@ -27,6 +27,7 @@ from extender.operate.replay_look import (
 )
 from extender.operate.replay_steps import HELP, Session
 from extender.plan.reading.documents import InputError
+from extender.recording.held import MOST_MIB
 from extender.recording.records import RecordingError
 from extender.replay.frozen import Frozen, freeze
 from extender.replay.logs import Log, open_log
@@ -41,15 +42,16 @@ _INTERRUPTED = 130
 
 class Which(NamedTuple):
     """Which recording is replayed: the log, the run of the server (None: the latest, or that of the moment), and
-    whether a log of format 1 is replayed by a program with other constants."""
+    whether a log of format 1 is replayed by a program with other constants; and MiB that a replay may hold."""
 
     path: Path
     run: int | None = None
     anyway: bool = False
+    memory_mib: int = MOST_MIB
 
     def open(self, *, wall: float | None = None) -> Log:
         """Open it, and warn if this program may decide differently. Raises RecordingError and OSError."""
-        return warned(open_log(self.path, run=self.run, anyway=self.anyway, wall=wall))
+        return warned(open_log(self.path, run=self.run, anyway=self.anyway, wall=wall, most_mib=self.memory_mib))
 
 
 class Look(NamedTuple):
@@ -93,9 +95,14 @@ def look_at(which: Which, moment: str, wanted: Look) -> None:
         elif wanted.pod:
             namespace, _, name = wanted.pod.rpartition("/")
             key = (namespace or "default", name)
-            say(as_json(explained(frozen, *key)) if wanted.json else explanation_text(frozen, *key))
+            if wanted.json:
+                say_json(as_json(explained(frozen, *key)))
+            else:
+                say(explanation_text(frozen, *key))
+        elif wanted.json:
+            say_json(as_json(pages(frozen)))
         else:
-            say(as_json(pages(frozen)) if wanted.json else look_text(frozen))
+            say(look_text(frozen))
 
 
 def _announce(frozen: Frozen, url: str) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from algorithm.registry import AlgorithmError, available, create
+from extender.logs.printable import printable
 from extender.recording.graph.kinds import GraphError, Kinds
 from extender.recording.graph.reading import decode
 from extender.recording.graph.writing import encode
@@ -126,7 +127,7 @@ class Start(NamedTuple):
         try:
             algorithm = create(self.header.algorithm, self.header.settings)
         except AlgorithmError as error:
-            raise RecordingError(f"log:1: {error}") from error
+            raise RecordingError(f"log:1: {printable(str(error), 1000)}") from error
         return SchedulerStateMachine(algorithm, policy_of(self.header), epoch=self.header.epoch)
 
 

@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from extender.logs.printable import printable
 from extender.recording.records import RecordingError
 
 LONGEST_LINE = 32 << 20
 _BLOCK = 256 << 10
+#: Characters of why a line cannot be used: a number in it may have any number of digits.
+_LONGEST_REASON = 400
 GZIP = b"\x1f\x8b"
 
 
@@ -51,7 +54,7 @@ class Lines:
 
     def wrong(self, why: str) -> RecordingError:
         """Return an error about the line that was read last."""
-        return RecordingError(f"{self.name}:{max(self.number, 1)}: {why}")
+        return RecordingError(f"{self.name}:{max(self.number, 1)}: {printable(why, _LONGEST_REASON)}")
 
     def _split(self) -> Iterator[bytes]:
         rest = b""

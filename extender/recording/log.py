@@ -22,6 +22,7 @@ from extender.recording import encoding
 from extender.recording.checkpoint import CheckpointHead, Start, read_head, skip
 from extender.recording.encoding import Answer, End, LineReader
 from extender.recording.files import CHECKPOINT, LOG, files_in
+from extender.recording.held import MOST_MIB
 from extender.recording.lines import GZIP, Lines
 from extender.recording.records import Gap, Header, RecordingError, Step
 
@@ -48,6 +49,8 @@ class Recording:
     starts: tuple[Start, ...]
     #: What its reader should know; complete once `steps` has come to its end.
     remarks: list[str] = field(default_factory=list)
+    #: MiB that a replay of it may hold (`held.py`).
+    most_mib: int = MOST_MIB
     #: The number of the last event of a run that has ended as it should; None: it was killed, or still runs.
     ended: int | None = None
 
@@ -165,6 +168,12 @@ class Log:
 
     path: Path
     recordings: tuple[Recording, ...]
+
+    def hold(self, most_mib: int) -> Log:
+        """Let a replay of each recording hold so many MiB; returns the log."""
+        for recording in self.recordings:
+            recording.most_mib = most_mib
+        return self
 
     def run(self, number: int | None) -> Recording:
         """Return a run of the server: the latest, or that of this number, the oldest being 1. Raises RecordingError."""

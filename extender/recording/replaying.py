@@ -24,6 +24,7 @@ from algorithm.registry import create
 from extender.recording.checkpoint import Start
 from extender.recording.constants import differences
 from extender.recording.encoding import digest_of, encode_instructions, shortened, unknown_fields
+from extender.recording.held import Held
 from extender.recording.log import Recording
 from extender.recording.records import Gap, RecordingError, Said, Step
 from extender.scheduling.commands import Evict
@@ -103,6 +104,7 @@ class Replay:
         self._create = create
 
     def __iter__(self) -> Iterator[Played]:
+        held = Held(self.recording.name, self.recording.most_mib)
         lost: Gap | None = None
         resume: Start | None = None
         for item in self.recording.steps(self.number):
@@ -116,7 +118,7 @@ class Replay:
                     self.gaps[-1] = lost = lost._replace(last=max(item.number, lost.last))
                     continue
                 self.engine, lost = resume.engine(), None
-            yield self._played(item)
+            yield self._played(held.take(item))
             self.number = item.number or self.number + 1
 
     def _played(self, step: Step) -> Played:

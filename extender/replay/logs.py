@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extender.recording.checkpoint import Start
+from extender.recording.held import MOST_MIB, Held
 from extender.recording.log import Recording
 from extender.recording.log import open_log as open_recordings
 from extender.recording.records import Header, RecordingError, Step
@@ -61,6 +62,7 @@ class Log:
         Raises RecordingError, naming the line, also if some are missing, and OSError.
         """
         number = (after or self.begin).number
+        held = Held(str(self.path), self.recording.most_mib)
         for item in self.recording.steps(number):
             if not isinstance(item, Step):
                 raise RecordingError(
@@ -68,7 +70,7 @@ class Log:
                     "after them: `waggle record cut` makes a log of that part"
                 )
             number += 1
-            yield item if item.number else item._replace(number=number)
+            yield held.take(item if item.number else item._replace(number=number))
 
     def first(self) -> Step:
         """Return the first step. Raises RecordingError if there is none."""
@@ -79,16 +81,23 @@ class Log:
         return found
 
 
-def open_log(path: Path, *, run: int | None = None, anyway: bool = False, wall: float | None = None) -> Log:
+def open_log(
+    path: Path,
+    *,
+    run: int | None = None,
+    anyway: bool = False,
+    wall: float | None = None,
+    most_mib: int = MOST_MIB,
+) -> Log:
     """Read the heads of a log. Raises RecordingError and OSError.
 
     Of several recordings, one for each run of a server, it is the one of the number `run`, the oldest being 1. Without
     it, it is the latest; with `wall`, seconds since 1970, the latest that began before.
 
-    One without answers (format 1) is refused if this program may decide differently, unless `anyway`: nothing would
-    show it.
+    `most_mib`: what a replay may hold. One without answers (format 1) is refused if this program may decide
+    differently, unless `anyway`: nothing would show it.
     """
-    opened = open_recordings(path)
+    opened = open_recordings(path).hold(most_mib)
     runs = len(opened.recordings)
     logs = [Log(path, recording, number, runs) for number, recording in enumerate(opened.recordings, start=1)]
     if run is not None:

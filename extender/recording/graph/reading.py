@@ -36,6 +36,8 @@ _MOST_TEXT, _MOST_VALUES = 2 << 30, 60_000_000
 #: Parts of one tuple, frozen set or frozen record, each counted as often as it is referred to; and of all keys, which
 #: are hashed: so many and so many for each object. A few dozen tuples of two could have more parts than atoms exist.
 _MOST_PARTS, _MOST_KEYS, _KEYS_OF_OBJECT = 100_000_000, 10_000_000, 100
+#: Keys of one dictionary or set with one hash.
+_MOST_ALIKE = 64
 _CONTAINERS: dict[str, Callable[[], Any]] = {
     "list": list,
     "set": set,
@@ -209,12 +211,20 @@ class _Decoder:
         self._parts[number] = parts
 
     def _check_keys(self, values: list[Any]) -> None:
-        """To be called with what is going to be hashed."""
+        """To be called with what is going to be hashed: the keys of one dictionary or set."""
         for value in values:
             if isinstance(value, tuple):
                 self._keys -= self._parts[self._number(value)]
         if self._keys < 0:
             raise GraphError("its keys have more parts than those of any checkpoint")
+        if len(values) > _MOST_ALIKE:
+            self._check_hashes(values)
+
+    def _check_hashes(self, values: list[Any]) -> None:
+        """Refuse keys that were chosen to have one hash: each would be compared with all others. Texts cannot be."""
+        hashes = Counter(hash(key) for each in values if not isinstance(key := self._value(each), str))
+        if hashes and max(hashes.values()) > _MOST_ALIKE:
+            raise GraphError(f"more than {_MOST_ALIKE} keys of a dictionary or a set have the same hash")
 
     def _children(self, row: list[Any]) -> Iterator[int]:
         for value in row[1:]:

@@ -225,3 +225,14 @@ def test_a_moment_after_the_end_says_what_the_log_has(log: Path) -> None:
     result = CliRunner().invoke(app, ["replay", str(log), "--at", "+2h"])
     assert result.exit_code == 2
     assert "it has 16 events, from +0s to +5m0s (+5m0s); `end` is its last moment" in said(result)
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "-1" + "0" * 4000, '"' + "x" * 100_000 + '"'])
+def test_a_huge_value_is_not_echoed(log: Path, number: str) -> None:
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:4], lines[4].replace(b'"priority":0', b'"priority":' + number.encode())]))
+    for command in (["replay", str(log)], ["replay", str(log), "--at", "end"], ["record", "show", str(log)]):
+        result = CliRunner().invoke(app, command)
+        assert isinstance(result.exception, SystemExit | None)
+        assert "log:5: no event: " in said(result) or number.strip("-0") == "1"
+        assert len(result.output) < 2000

@@ -318,6 +318,18 @@ def test_many_keys_that_are_doubled_a_little_are_refused() -> None:
         decode([msgspec.json.encode({"objects": [["list"], *doubled, *keys]})], KINDS)
 
 
+@pytest.mark.parametrize("noun", ["dict", "set", "frozenset"])
+def test_keys_that_were_chosen_to_have_one_hash_are_refused(noun: str) -> None:
+    """Each would be compared with all others: 100,000 of them would take minutes."""
+    keys = [["int", str(number * ((1 << 61) - 1) + (7 << 70))] for number in range(100)]
+    refers: list[Any] = [[at] for at in range(1, 101)]
+    content = [each for key in refers for each in ((key, None) if noun == "dict" else (key,))]
+    with pytest.raises(GraphError, match="more than 64 keys of a dictionary or a set have the same hash"):
+        decode([msgspec.json.encode({"objects": [[noun, *content], *keys]})], KINDS)
+    few = content[: 60 if noun != "dict" else 120]
+    assert len(decode([msgspec.json.encode({"objects": [[noun, *few], *keys]})], KINDS)) == 60
+
+
 def test_bounds_of_all_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     line = msgspec.json.encode({"objects": [["list", *range(100)]]})
     monkeypatch.setattr(reading, "_MOST_VALUES", 150)
