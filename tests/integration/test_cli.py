@@ -376,5 +376,5 @@ def test_without_a_command_help_is_shown():
 def test_demo_refuses_a_folder_without_workloads(tmp_path: Path):
     result = runner.invoke(app, ["demo", "--workloads", str(tmp_path)])
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no workload files" in " ".join(result.output.split())
