@@ -22,13 +22,13 @@ def test_a_plan_with_an_option_says_what_happens_if_the_change_is_made() -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [1000, 1075])
+@pytest.mark.parametrize("first", [1000, 1050])
 def test_a_plan_with_an_option_says_what_happens_in_many_states(first: int) -> None:
-    assert wrong("what-if", range(first, first + 75)) == []
+    assert wrong("what-if", range(first, first + 50)) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("world", "states"), [("claims", 3), ("vpods", 2), ("jobs", 3)])
+@pytest.mark.parametrize(("world", "states"), [("claims", 2), ("vpods", 1), ("jobs", 2)])
 def test_a_plan_says_what_the_other_engines_then_do(world: str, states: int) -> None:
     """With sockets and threads, so a run takes seconds; most of them are spent waiting."""
     assert wrong(world, range(states)) == []
