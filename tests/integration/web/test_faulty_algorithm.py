@@ -123,7 +123,7 @@ def test_the_command_shows_the_moment_at_which_it_went_wrong(faulty: LocalCluste
     do_wrong(faulty, "slow")
     do_wrong(faulty, "raises")
     fault = faulty.waggle.client.get("/v1/inspect/algorithm").json["lastFault"]
-    program, *arguments = shlex.split(fault["replay"])
+    program, *arguments = shlex.split(fault["replay"], comments=True)
     assert program == "waggle"
 
     def shown() -> str:
