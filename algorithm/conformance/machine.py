@@ -322,6 +322,15 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             if self.life.nodes:
                 self.do(Ask(uid, tuple(sorted(self.life.nodes)), Phase.FILTERING), Allocate(uid))
 
+        @precondition(lambda self: self.life.preempting and len(self.life.nodes) > 1)
+        @rule(pick=_picks)
+        def preemption_is_planned_anew(self, pick: int) -> None:
+            """As when its node is not offered any more: the new plan replaces the one before."""
+            uid = self.pick(self.life.preempting, pick)
+            other = tuple(sorted(self.life.nodes.keys() - {self.life.cluster.preempting_nodes.get(uid, "")}))
+            if other:
+                self.preempts(uid, other, Phase.EVICTING if pick % 2 else Phase.PREEMPTING, goes_on=False)
+
         @precondition(lambda self: self.life.preempting)
         @rule(pick=_picks, goes_on=st.booleans())
         def preemption_goes_on_or_ends(self, pick: int, goes_on: bool) -> None:
