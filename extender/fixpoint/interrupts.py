@@ -70,7 +70,7 @@ class Call:
     def _await_interruption(self) -> None:
         while not self._sent:
             time.sleep(0)
-        _raise_in(get_ident(), None)  # the function may have returned before the exception was raised
+        _swallow()  # the function may have returned before the exception was raised
 
 
 def later(seconds: float, call: Callable[[], None]) -> Callable[[], None]:
@@ -90,7 +90,19 @@ def _runs_in(thread: int, file: str) -> bool:
     return False
 
 
-def _raise_in(thread: int, exception: type[BaseException] | None) -> None:
-    """None takes back one that has not been raised yet."""
-    value = ctypes.py_object(exception) if exception is not None else None
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), value)
+def _swallow() -> None:
+    """Raise and catch an Interrupted in this thread, in place of one that may not have been raised yet.
+
+    CPython 3.11 does not notice that an exception is taken back (by NULL): until the next one is raised, each thread
+    that is profiled or traced then loops for ever at its first call, and all others are slower.
+    """
+    try:
+        _raise_in(get_ident(), Interrupted)
+        while True:
+            pass
+    except Interrupted:
+        pass
+
+
+def _raise_in(thread: int, exception: type[BaseException]) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(exception))

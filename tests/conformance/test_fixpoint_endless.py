@@ -255,3 +255,24 @@ def test_a_call_that_swallows_its_interruption_returns() -> None:
     call, started = Call(), Event()
     Thread(target=lambda: started.wait(20) and call.interrupt(""), daemon=True).start()
     assert call(stubborn, "returned") == "returned"
+
+
+def test_threads_can_be_profiled_after_an_interruption() -> None:
+    program = """
+import threading
+from extender.fixpoint.interrupts import Call, Interrupted
+call = Call()
+threading.Timer(0.05, call.interrupt, [""]).start()
+def loop():
+    while True:
+        pass
+try:
+    call(loop)
+except Interrupted:
+    threading.setprofile(lambda *_: None)
+    thread = threading.Thread(target=print, args=["ran"])
+    thread.start()
+    thread.join()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    assert ended.stdout == "ran\n"
