@@ -217,7 +217,8 @@ def generate(name: str, options: Options | None = None) -> Workload:
         "priority; tenants have as many jobs as Zipf's law says."
     )
     if left:
-        remarks.append(f"{left} sizes of jobs need more than half of this cluster and are left out.")
+        sizes = "1 size of jobs needs" if left == 1 else f"{left} sizes of jobs need"
+        remarks.append(f"Left out: {sizes} more than half of this cluster.")
     return Workload(name, jobs, nodes, tuple(_failures(nodes, options)), tuple(remarks))
 
 

@@ -160,7 +160,7 @@ def _nothing(pod: str | None, run: int, runs: int) -> str:
     """Say that no event was shown, and where there are others."""
     about = "" if pod is None else f" concerns {pod}"
     where = "" if runs == 1 else f" in run {run} of {runs}; --run N shows another one"
-    return f"no event that was asked for{about}{where}" if about else f"no event was asked for{where}"
+    return f"no event that was asked for{about}{where}" if about else f"no event is in what was asked for{where}"
 
 
 def _open(path: Path) -> Log:

@@ -23,6 +23,7 @@ from extender.scheduling.events import (
     BindAnswer,
     BindRequested,
     DependenciesChanged,
+    DependenciesForgotten,
     Event,
     FilterAnswer,
     FilterRequested,
@@ -71,8 +72,10 @@ def event_text(event: Event, machine: SchedulerStateMachine) -> str:
             what = "eviction of" if isinstance(event, EvictFinished) else "preemption noted on"
             return f"report: {what} {_by_uid(event.uid, machine)}: {_outcome(event.outcome)}"
         case DependenciesChanged():
-            why = "nothing any more" if event.reason is None else event.reason.text
+            why = "waits for nothing" if event.reason is None else event.reason.text
             return f"start-up ordering: {_by_uid(event.uid, machine)}: {why}"
+        case DependenciesForgotten():
+            return f"start-up ordering: {_by_uid(event.uid, machine)}: bound or gone, so it has no more to say"
         case ReconfigureRequested():
             return f"other settings requested for {event.algorithm}"
     return type(event).__name__

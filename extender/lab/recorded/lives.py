@@ -152,8 +152,8 @@ class Lives:
                 self.left_out["a binding failed on the API server"] += 1
             case TermEnded():
                 self.left_out["this replica stopped leading; what another one decided counts as it came"] += 1
-            case DependenciesChanged():
-                self.left_out["start-up ordering held a pod back, or let it go"] += 1
+            case DependenciesChanged() if event.reason is not None:
+                self.left_out["start-up ordering gave a pod a reason to wait"] += 1
         for each in instructions:
             self._said(each)
 

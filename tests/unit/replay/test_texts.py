@@ -5,7 +5,13 @@ from __future__ import annotations
 from algorithm.reasons import Code, reason
 from algorithm.registry import create
 from extender.replay.texts import LONGEST, cut, decision_text, decisions, event_text
-from extender.scheduling.events import Candidate, FilterAnswer, PreemptAnswer
+from extender.scheduling.events import (
+    Candidate,
+    DependenciesChanged,
+    DependenciesForgotten,
+    FilterAnswer,
+    PreemptAnswer,
+)
 from extender.scheduling.machine import SchedulerStateMachine
 from tests.support.engine.lives import lives
 
@@ -49,3 +55,10 @@ def test_reports_and_requests_of_random_lives_name_their_pods():
     assert all(text.isprintable() and len(text) > 0 for text in texts)
     for part in ("filter default/", "prioritize default/", "bind default/", "pod default/", "node m1 seen", "Ticked"):
         assert any(text.startswith(part) for text in texts), part
+
+
+def test_what_start_up_ordering_says_has_a_text():
+    engine = SchedulerStateMachine(create("packing", {}))
+    said = [event_text(each, engine) for each in (DependenciesChanged("u"), DependenciesForgotten("u"))]
+    who = "start-up ordering: a pod that has gone (u)"
+    assert said == [f"{who}: waits for nothing", f"{who}: bound or gone, so it has no more to say"]
