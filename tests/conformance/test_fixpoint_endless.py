@@ -263,11 +263,11 @@ import threading
 from extender.fixpoint.interrupts import Call, Interrupted
 call = Call()
 threading.Timer(0.05, call.interrupt, [""]).start()
-def loop():
+def loop(_):
     while True:
         pass
 try:
-    call(loop)
+    call(loop, None)
 except Interrupted:
     threading.setprofile(lambda *_: None)
     thread = threading.Thread(target=print, args=["ran"])
