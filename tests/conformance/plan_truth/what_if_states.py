@@ -74,6 +74,8 @@ def _new_algorithm(state: State, some: Random) -> None:
 def _priorities(state: State, some: Random) -> None:
     """Of one pod, gang or ReplicaSet, old or new."""
     pods = [each for each in (*state.bound, *state.waiting, *state.create) if each["kind"] == "Pod"]
+    # A pod of another priority class gets the preemption policy of that class, too, and a plan changes no policy.
+    pods = [each for each in pods if "preemptionPolicy" not in each["spec"]]
     sets = [each for each in (*state.objects, *state.create) if each["kind"] == "ReplicaSet"]
     chosen = some.choice([*pods, *sets]) if pods or sets else None
     if chosen is None:
