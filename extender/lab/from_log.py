@@ -12,6 +12,7 @@ recording does not have, and what had to be assumed, is a remark.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -104,7 +105,7 @@ class FromLog:
         if not lives.nodes:
             raise ValueError("the recording has no node")
         lives.settle()
-        jobs = jobs_of(lives.pods.values(), self._describer)
+        jobs = list(self._without_gated(jobs_of(lives.pods.values(), self._describer)))
         made = self._with_estimates([(job, self._job(job)) for job in jobs])
         made.sort(key=lambda each: (each[1].arrival, not _ran_before(each[0])))
         workload = Workload(
@@ -142,6 +143,19 @@ class FromLog:
         return replace(job, seconds=None if seconds is None else max(seconds, ran + 1.0))
 
     # -- jobs -----------------------------------------------------------------------------------------------------
+
+    def _without_gated(self, jobs: Iterable[RecordedJob]) -> Iterator[RecordedJob]:
+        """The jobs that could be placed. Of a gang that ran without its gated pods, the pods that ran."""
+        for job in jobs:
+            free = [chain for chain in job.chains if not chain.stayed_gated]
+            if len(free) == len(job.chains):
+                yield job
+                continue
+            self._remarks[
+                "a pod kept its scheduling gate to the end; it is left out, with a gang that waited for it"
+            ] += 1
+            if free and all(chain.last.placed is not None for chain in free):
+                yield dataclasses.replace(job, chains=free)
 
     def _job(self, recorded: RecordedJob) -> Job:
         chains, wish = recorded.chains, recorded.wish

@@ -119,6 +119,11 @@ class Chain:
     def last(self) -> PodLife:
         return self.lives[-1]
 
+    @property
+    def stayed_gated(self) -> bool:
+        """Whether it kept its scheduling gate: no scheduler could give it a place."""
+        return all(life.is_gated and life.placed is None for life in self.lives)
+
     def continuation(self, life: PodLife) -> float | None:
         """How unlikely it is that `life` is this pod, made again: less is likelier. None: it is not.
 

@@ -142,6 +142,36 @@ def test_a_gated_pod_arrives_when_its_gate_goes() -> None:
     assert only(log.done(100.0))[0].arrival == 50.0
 
 
+_LEFT_OUT = "a pod kept its scheduling gate to the end; it is left out, with a gang that waited for it (1 time)"
+
+
+def test_a_pod_that_keeps_its_gate_is_not_simulated_as_if_it_could_run() -> None:
+    log, pod = told(), gpu_pod("a")
+    log.runs(pod, 0.0, 10.0)
+    log.tell(10.0, PodSeen(replace(gpu_pod("held"), gated=True)))
+    recorded = log.done(100.0)
+    assert [job.name for job in recorded.workload.jobs] == ["default/a"]
+    assert _LEFT_OUT in recorded.workload.remarks
+
+
+def test_a_gang_that_waits_for_its_gated_pod_is_left_out_as_well() -> None:
+    log = told()
+    log.runs(gpu_pod("a"), 0.0, 10.0)
+    log.tell(10.0, PodSeen(gang("g-0")))
+    log.tell(10.0, PodSeen(replace(gang("g-1"), gated=True)))
+    recorded = log.done(100.0)
+    assert [job.name for job in recorded.workload.jobs] == ["default/a"]
+    assert _LEFT_OUT in recorded.workload.remarks
+
+
+def test_a_gang_that_ran_without_its_gated_pod_is_simulated_without_it() -> None:
+    log = told()
+    log.runs(gang("g-0", minimum=1), 0.0, 10.0)
+    log.tell(10.0, PodSeen(replace(gang("g-1", minimum=1), gated=True)))
+    job, result = only(log.done(100.0))
+    assert (job.pods, result.start) == (1, 10.0)
+
+
 def test_an_evicted_pod_that_is_made_again_is_the_same_job() -> None:
     log = told()
     first, second = gpu_pod("a-1", 2, labels=(("job", "a"),)), gpu_pod("a-2", 2, labels=(("job", "a"),))
