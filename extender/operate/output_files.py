@@ -77,15 +77,21 @@ def _replace(target: Path, data: bytes) -> None:
         new.unlink(missing_ok=True)
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM came. No code of an algorithm's driver takes that for an exception of the algorithm."""
+
+
 @contextlib.contextmanager
 def ended_by_sigterm() -> Iterator[None]:
     """Within this, SIGTERM ends the command as an error would, so that temporary files are removed; exit status 143."""
 
     def end(_number: int, _frame: object) -> None:
-        raise SystemExit(TERMINATED)
+        raise _Terminated
 
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield
+    except _Terminated:
+        raise SystemExit(TERMINATED) from None
     finally:
         signal.signal(signal.SIGTERM, before)

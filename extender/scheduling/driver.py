@@ -169,7 +169,7 @@ class AlgorithmDriver:
         """Return the algorithm's reserved pods; none if the call fails."""
         try:
             return self.algorithm.reserved_pods()
-        except Exception as error:
+        except BaseException as error:
             self._failed("reserved_pods", error)
             return frozenset()
 
@@ -286,7 +286,7 @@ class AlgorithmDriver:
             wrong = _wrong_with(result)
         except PodRefused as refused:
             return Wait(refused.reason)
-        except Exception as error:
+        except BaseException as error:
             raise AlgorithmFault(self._failed("schedule", error, pod)) from error
         if wrong:
             raise self.misbehaved("schedule returned {}", wrong, subject=pod)
@@ -337,7 +337,7 @@ class AlgorithmDriver:
         """The pod's gang; None if it is in none, or if the call fails."""
         try:
             found: object = self.algorithm.gang(pod)
-        except Exception as error:
+        except BaseException as error:
             self._failed("gang", error, pod)
             return None
         if found is None or isinstance(found, GangInfo):
@@ -349,7 +349,7 @@ class AlgorithmDriver:
         """The priority that decides who may preempt whom; the pod's Kubernetes priority if the call fails."""
         try:
             return int(self.algorithm.priority(pod))
-        except Exception as error:
+        except BaseException as error:
             self._failed("priority", error, pod)
             return pod.priority
 
@@ -361,7 +361,7 @@ class AlgorithmDriver:
         try:
             scores = self.algorithm.prioritize(pod, nodes)
             return {name: max(0, min(10, int(score))) for name, score in scores.items()}
-        except Exception as error:
+        except BaseException as error:
             self._failed("prioritize", error, pod)
             return {}
 
@@ -369,7 +369,7 @@ class AlgorithmDriver:
         """The algorithm's valid gauges; none if the call fails. Each flaw counts as a fault."""
         try:
             good, flaws = sound(self.algorithm.metrics())
-        except Exception as error:
+        except BaseException as error:
             self._failed("metrics", error)
             return []
         for flaw in flaws:
@@ -382,14 +382,18 @@ class AlgorithmDriver:
             if self._takes_time and self.epoch is not None:
                 self.algorithm.set_time(self.epoch + self.now)
             call(*args)
-        except Exception as error:
+        except BaseException as error:
             self._failed(getattr(call, "__name__", "?"), error, args[0] if args else None)
             return False
         if self._reserves:
             self.reserved = self._reserved_pods()
         return True
 
-    def _failed(self, call: str, error: Exception, subject: object = None) -> str:
+    def _failed(self, call: str, error: BaseException, subject: object = None) -> str:
+        """Note what the algorithm raised: an exception of any kind, as sys.exit() and a panic in Rust are none of
+        Exception. Only what ends the process on purpose goes on: Ctrl-C, and SIGTERM in a command."""
+        if isinstance(error, KeyboardInterrupt):
+            raise error
         return self.fault_log.raised(call, error, self.now, subject)
 
 

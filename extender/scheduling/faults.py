@@ -27,6 +27,10 @@ MOST_FAULTS: Final = 64
 LONGEST_TEXT: Final = 500
 #: Frames of a traceback, the innermost ones.
 _FRAMES: Final = 30
+#: Of a traceback: exceptions in a chain or in groups, notes of each, and characters of the text of each.
+_EXCEPTIONS: Final = 8
+_NOTES: Final = 4
+_LONGEST_SHOWN: Final = 2048
 _OTHERS: Final = ("", "(others)")
 
 
@@ -82,7 +86,7 @@ class FaultLog:
         """How many exceptions and breaches there were: answers that were wrong, or did not come."""
         return self.totals[FaultKind.RAISED] + self.totals[FaultKind.BROKE_CONTRACT]
 
-    def raised(self, call: str, error: Exception, at: float, subject: object = None) -> str:
+    def raised(self, call: str, error: BaseException, at: float, subject: object = None) -> str:
         """Note an exception of the algorithm. Returns its text."""
         text = _text(error)
         key = (call, _place(error))
@@ -128,12 +132,37 @@ class FaultLog:
         return fault
 
 
-def _trace(error: Exception) -> traceback.TracebackException:
-    """The traceback without the text of its lines: reading files is for the thread that writes the log."""
-    return traceback.TracebackException.from_exception(error, limit=-_FRAMES, lookup_lines=False, compact=True)
+def _trace(error: BaseException) -> traceback.TracebackException:
+    """The traceback without the text of its lines: reading files is for the thread that writes the log.
+
+    Its texts and those of its causes are cut: each is a text of the algorithm, of any length, and would be kept for as
+    long as the server runs. Of groups and of chains, the first _EXCEPTIONS exceptions stay.
+    """
+    trace = traceback.TracebackException.from_exception(error, limit=-_FRAMES, lookup_lines=False, compact=True)
+    shown = [trace]
+    for each in shown:
+        _cut(each)
+        for link in ("__cause__", "__context__"):
+            other = getattr(each, link)
+            if other is not None and len(shown) < _EXCEPTIONS:
+                shown.append(other)
+            else:
+                setattr(each, link, None)
+        if each.exceptions:
+            each.exceptions = each.exceptions[: _EXCEPTIONS - len(shown)]
+            shown += each.exceptions
+    return trace
 
 
-def _place(error: Exception) -> str:
+def _cut(trace: traceback.TracebackException) -> None:
+    """Cut the text of one exception, and its notes."""
+    trace._str = str(trace._str)[:_LONGEST_SHOWN]  # type: ignore[attr-defined]
+    notes: object = getattr(trace, "__notes__", None)
+    if notes is not None:
+        trace.__notes__ = [str(each)[:LONGEST_TEXT] for each in notes[:_NOTES]] if isinstance(notes, list) else []
+
+
+def _place(error: BaseException) -> str:
     """The type, and the line that raised it."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
@@ -142,10 +171,10 @@ def _place(error: Exception) -> str:
     return f"{type(error).__name__} {where}"
 
 
-def _text(error: Exception) -> str:
+def _text(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:
+    except BaseException:
         text = "(it has no text)"
     return f"{type(error).__name__}: {text}"[:LONGEST_TEXT]
 

@@ -45,6 +45,8 @@ SHORTEST_TICK = 0.05
 #: The longest sleep of the timer, seconds; and the longest one after it was woken. Each bind is due sooner than the
 #: leases of all proposals, and is confirmed at once: the next one would wake the timer again.
 _LONGEST_SLEEP, _LIGHT_SLEEP = 3600.0, 1.0
+#: Characters of the text of an exception out of the engine.
+_LONGEST_TEXT = 2000
 
 
 class Held(NamedTuple):
@@ -196,9 +198,9 @@ class EngineLoop(Generic[EventT, InstructionT]):
             record.heard(event, now, number)
         try:
             answer = self._engine.handle(event, now)
-        except Exception as error:
+        except BaseException as error:  # an algorithm may call sys.exit, or panic in Rust: nobody else would notice
             if record is not None:
-                record.failed(f"{type(error).__name__}: {error}")
+                record.failed(_in_words(error))
             self._failed(error, type(event).__name__)
             return []
         if record is not None:
@@ -206,8 +208,8 @@ class EngineLoop(Generic[EventT, InstructionT]):
         # After each event, not after some: a replay asks the engine so, too, and asking may tidy up its timers.
         return [(number, instruction) for instruction in answer] if self._plan_tick() else []
 
-    def _failed(self, error: Exception, where: str) -> None:
-        self.broken = f"internal error, restart needed: {type(error).__name__}: {error}"
+    def _failed(self, error: BaseException, where: str) -> None:
+        self.broken = f"internal error, restart needed: {_in_words(error)}"
         log.exception("engine failed", number=self._engine.sequence, kind=where)
         self._timer_wake.set()  # `broke` is called by the timer: not here, under the lock
 
@@ -235,7 +237,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
         """Set the timer to the engine's next due time. False if the engine failed to return it."""
         try:
             due = self._engine.next_due()
-        except Exception as error:
+        except BaseException as error:
             self._failed(error, "next_due")
             return False
         self._next_tick = float("inf") if due is None else due
@@ -307,3 +309,12 @@ class EngineLoop(Generic[EventT, InstructionT]):
             if time.monotonic() - began > _WORK:
                 time.sleep(_TURN)
                 began = time.monotonic()
+
+
+def _in_words(error: BaseException) -> str:
+    """The type and the text of an exception, cut; an algorithm may have made it."""
+    try:
+        text = str(error)
+    except BaseException:
+        text = "(it has no text)"
+    return f"{type(error).__name__}: {text}"[:_LONGEST_TEXT]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import msgspec
 import pytest
 
@@ -84,6 +86,36 @@ class Mute(Exception):
         raise RuntimeError("and this one, too")
 
 
+def test_a_traceback_keeps_no_long_texts_of_the_algorithm(book: FaultLog) -> None:
+    error = ValueError("x" * 1_000_000)
+    error.__notes__ = ["n" * 1_000_000] * 100
+    group = ExceptionGroup("g" * 1_000_000, [KeyError("k" * 1_000_000)] * 100)
+    group.__cause__ = error
+    try:
+        raise group
+    except ExceptionGroup as caught:
+        book.raised("schedule", caught, 0.0)
+    (fault,) = entries(book)
+    assert len(pickle.dumps(fault.trace)) < 50_000
+    assert fault.trace is not None
+    shown = "".join(fault.trace.format())
+    assert "ValueError: xxx" in shown
+    assert "nnn" in shown
+    assert "ggg" in shown
+
+
+def test_a_traceback_of_a_long_chain_keeps_its_end(book: FaultLog) -> None:
+    error = ValueError("0")
+    for number in range(1, 500):
+        later = ValueError(str(number))
+        later.__cause__, error = error, later
+    book.raised("schedule", error, 0.0)
+    (fault,) = entries(book)
+    assert fault.trace is not None
+    assert "ValueError: 499" in (shown := traceback_text(fault.trace))
+    assert shown.count("ValueError") == 8
+
+
 def test_an_exception_whose_text_cannot_be_made_does_not_stop_the_engine(book: FaultLog) -> None:
     engine = EngineHarness()
     engine.see(node("a"))
@@ -95,6 +127,39 @@ def test_an_exception_whose_text_cannot_be_made_does_not_stop_the_engine(book: F
     answer = engine.filter(pod("p"), "a")
     assert answer.error
     assert engine.machine.driver.last_fault == "Mute: (it has no text)"
+
+
+class Panic(BaseException):
+    """As what a Rust extension raises when it panics."""
+
+
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, Panic])
+@pytest.mark.parametrize("call", ["schedule", "add_unallocated_pod", "gang", "prioritize", "metrics"])
+def test_no_kind_of_exception_of_the_algorithm_is_lost(kind: type[BaseException], call: str) -> None:
+    engine = EngineHarness()
+    engine.see(node("a"))
+
+    def fails(*_: object) -> None:
+        raise kind("left")
+
+    setattr(engine.algorithm, call, fails)
+    engine.filter(pod("p"), "a")
+    engine.machine.driver.prioritize(pod("p"), SuggestedNodes(["a"]))
+    engine.machine.driver.metrics()
+    assert engine.machine.driver.last_fault == f"{kind.__name__}: left"
+
+
+def test_ctrl_c_ends_the_process_and_is_no_fault_of_the_algorithm() -> None:
+    engine = EngineHarness()
+    engine.see(node("a"))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    engine.algorithm.schedule = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        engine.filter(pod("p"), "a")
+    assert not engine.machine.driver.last_fault
 
 
 def test_a_deep_recursion_is_a_short_traceback(book: FaultLog) -> None:

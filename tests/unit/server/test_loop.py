@@ -170,6 +170,42 @@ def test_a_bug_breaks_the_loop_for_good_and_its_owner_is_told(bench: Bench) -> N
     assert bench.engine.held == {}
 
 
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, BaseException])
+def test_what_is_no_exception_breaks_the_loop_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    """A thread ends silently at SystemExit, and a panic in Rust is a BaseException."""
+
+    def leaves(*_: object) -> list[SeatInstruction]:
+        raise kind("left")
+
+    monkeypatch.setattr(bench.engine, "handle", leaves)
+    with capture_logs() as logs:
+        assert bench.loop.ask(Asked("a")) is None
+    assert bench.loop.broken == f"internal error, restart needed: {kind.__name__}: left"
+    assert [line["event"] for line in logs] == ["engine failed"]
+
+
+def test_an_exception_with_a_huge_text_or_none_breaks_the_loop_in_few_words(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoTextError(Exception):
+        def __str__(self) -> str:
+            raise SystemExit
+
+    def leaves(*_: object) -> list[SeatInstruction]:
+        raise errors.pop()
+
+    errors: list[Exception] = [NoTextError(), ValueError("x" * 1_000_000)]
+    monkeypatch.setattr(bench.engine, "handle", leaves)
+    with capture_logs():  # without configuration, structlog would show a megabyte in colour
+        bench.loop.handle(Asked("a"))
+        assert len(bench.loop.broken) < 2100
+        bench.loop.broken = ""
+        bench.loop.handle(Asked("a"))
+    assert bench.loop.broken == "internal error, restart needed: NoTextError: (it has no text)"
+
+
 def test_records_are_read_while_nothing_happens(bench: Bench) -> None:
     bench.loop.ask(Asked("a"))
     with bench.loop.paused() as now:
