@@ -170,7 +170,12 @@ def _open(path: Path) -> Log:
 
 
 def _run(path: Path, number: int | None, memory_mib: int) -> Recording:
-    return _open(path).hold(memory_mib).run(number)
+    log = _open(path).hold(memory_mib)
+    if number is None and (runs := len(log.recordings)) > 1:
+        remark(
+            f"{path.name}: run {runs} of {runs}, the latest; --run N takes another one, `waggle record stats` lists all"
+        )
+    return log.run(number)
 
 
 def _check_new(out: Path) -> None:

@@ -75,7 +75,7 @@ def _delete(state: PlanState, target: Target) -> None:
         return
     pods = _pods_of(state, target)
     if not pods and not _was_there(state, target):
-        raise PlanError(f"delete: {target}: there is no such object")
+        raise PlanError(f"delete: {target}: the cluster has no such object; new ones are not deleted")
     why = reason(Code.DELETED, target=str(target))
     for pod in pods:
         # A pod alone is made again by its owner.

@@ -110,7 +110,7 @@ def test_a_what_if_shows_the_difference(jobs: Path) -> None:
     [
         (["-f", "/there/is/none.yaml"], "/there/is/none.yaml: No such file or directory"),
         (["--drain", "n9"], "drain: there is no node n9"),
-        (["--delete", "job/none"], "delete: job/default/none: there is no such object"),
+        (["--delete", "job/none"], "delete: job/default/none: the cluster has no such object"),
         (["--algorithm", "none"], "none"),
         (["--snapshot", "/there/is/none"], "/there/is/none: No such file or directory"),
         (["--add-nodes", "/there/is/none"], "/there/is/none: No such file or directory"),

@@ -129,6 +129,9 @@ def test_a_run_is_chosen_by_its_number(tmp_path: Path, log: Path) -> None:
     nothing = record("show", folder, "--pod", "default/a")
     assert (nothing.exit_code, nothing.stdout) == (0, "")
     assert "no event that was asked for concerns default/a in run 2 of 2; --run N shows another one" in nothing.stderr
+    for command in ("cut", "anonymize"):
+        assert "folder: run 2 of 2, the latest; --run N" in record(command, folder, tmp_path / command).stderr
+        assert "run 2 of 2" not in record(command, folder, tmp_path / f"{command}-1", "--run", "1").stderr
 
 
 # -- cut --------------------------------------------------------------------------------------------------------------

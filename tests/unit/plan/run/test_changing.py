@@ -153,7 +153,7 @@ def test_other_settings_decide() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"delete": (Target("Job", "default", "x"),)}, "delete: Job/default/x: there is no such object"),
+        ({"delete": (Target("Job", "default", "x"),)}, "delete: Job/default/x: the cluster has no such object"),
         ({"delete": (Target("Node", "", "x"),)}, "delete: there is no node x"),
         ({"cordon": ("x",)}, "cordon: there is no node x"),
         ({"drain": ("x",)}, "drain: there is no node x"),
