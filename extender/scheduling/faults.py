@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Final
 
 from algorithm.model import Node, Pod
+from extender.core.said import said_by
 
 #: Faults that are distinguished. A plug-in can raise from a new place each time, if it makes its code as it goes.
 MOST_FAULTS: Final = 64
@@ -88,7 +89,7 @@ class FaultLog:
 
     def raised(self, call: str, error: BaseException, at: float, subject: object = None) -> str:
         """Note an exception of the algorithm. Returns its text."""
-        text = _text(error)
+        text = said_by(error, LONGEST_TEXT)
         key = (call, _place(error))
         trace = None if key in self._by_place else _trace(error)
         self.last = self._note(key, Fault(call, text, _named(subject), at=at, trace=trace))
@@ -169,14 +170,6 @@ def _place(error: BaseException) -> str:
         frame = frame.tb_next
     where = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
     return f"{type(error).__name__} {where}"
-
-
-def _text(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except BaseException:
-        text = "(it has no text)"
-    return f"{type(error).__name__}: {text}"[:LONGEST_TEXT]
 
 
 def _named(subject: object) -> str:

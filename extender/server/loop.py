@@ -25,6 +25,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import structlog
 
 from extender.core.engine import Engine
+from extender.core.said import said_by
 from extender.kube.lease.elector import Fence, no_fence
 
 log = structlog.get_logger(__name__)
@@ -200,7 +201,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
             answer = self._engine.handle(event, now)
         except BaseException as error:  # an algorithm may call sys.exit, or panic in Rust: nobody else would notice
             if record is not None:
-                record.failed(_in_words(error))
+                record.failed(said_by(error, _LONGEST_TEXT))
             self._failed(error, type(event).__name__)
             return []
         if record is not None:
@@ -209,7 +210,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
         return [(number, instruction) for instruction in answer] if self._plan_tick() else []
 
     def _failed(self, error: BaseException, where: str) -> None:
-        self.broken = f"internal error, restart needed: {_in_words(error)}"
+        self.broken = f"internal error, restart needed: {said_by(error, _LONGEST_TEXT)}"
         log.exception("engine failed", number=self._engine.sequence, kind=where)
         self._timer_wake.set()  # `broke` is called by the timer: not here, under the lock
 
@@ -309,12 +310,3 @@ class EngineLoop(Generic[EventT, InstructionT]):
             if time.monotonic() - began > _WORK:
                 time.sleep(_TURN)
                 began = time.monotonic()
-
-
-def _in_words(error: BaseException) -> str:
-    """The type and the text of an exception, cut; an algorithm may have made it."""
-    try:
-        text = str(error)
-    except BaseException:
-        text = "(it has no text)"
-    return f"{type(error).__name__}: {text}"[:_LONGEST_TEXT]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from algorithm.fgd.algorithm import FgdAlgorithm
-from algorithm.interface import Victim
+from algorithm.interface import SchedulerAlgorithm, Victim
 from algorithm.model import Node, Pod
 from algorithm.packing import PackingAlgorithm
 from extender.operate.scaffold.slots import Settings, Slots
@@ -19,8 +21,9 @@ class ForgetsThePodsOfANode(Everything):
         super().delete_node(node)
 
 
-@mistake("recovery-keeps-decisions", "packing: frees the room of all pods of a deleted node", **PACKS)
-class PackingForgetsThePodsOfANode(PackingAlgorithm):
+class _ForgetsThePodsOfANode(SchedulerAlgorithm):
+    _state: Any
+
     def delete_node(self, node: Node) -> None:
         super().delete_node(node)
         for uid in [uid for uid, pod in self._state.allocated.items() if pod.node_name == node.name]:
@@ -33,22 +36,16 @@ class PackingForgetsThePodsOfANode(PackingAlgorithm):
     def update_allocated_pod(self, old: Pod, new: Pod) -> None:
         if new.uid in self._state.allocated:
             super().update_allocated_pod(old, new)
+
+
+@mistake("recovery-keeps-decisions", "packing: frees the room of all pods of a deleted node", **PACKS)
+class PackingForgetsThePodsOfANode(_ForgetsThePodsOfANode, PackingAlgorithm):
+    pass
 
 
 @mistake("recovery-keeps-decisions", "fgd: frees the devices of all pods of a deleted node", **SHARES)
-class FgdForgetsThePodsOfANode(FgdAlgorithm):
-    def delete_node(self, node: Node) -> None:
-        super().delete_node(node)
-        for uid in [uid for uid, pod in self._state.allocated.items() if pod.node_name == node.name]:
-            self._state.free(uid)
-
-    def delete_allocated_pod(self, pod: Pod) -> None:
-        if pod.uid in self._state.allocated:
-            super().delete_allocated_pod(pod)
-
-    def update_allocated_pod(self, old: Pod, new: Pod) -> None:
-        if new.uid in self._state.allocated:
-            super().update_allocated_pod(old, new)
+class FgdForgetsThePodsOfANode(_ForgetsThePodsOfANode, FgdAlgorithm):
+    pass
 
 
 @of_everything("recovery-keeps-decisions", "forgets the victims on a deleted node: they have gone with it", world=TIGHT)
