@@ -1,7 +1,8 @@
 """A claim that is cancelled, wherever that happens, leaves nothing claimed at the API server.
 
 Two sweeps over one real server: the task is cancelled at its n-th suspension, for every n there is; and after a time,
-in steps that cover the whole life of a claim, in every state of its requests. Half of all are cancelled twice.
+in steps that cover the whole life of a claim as this machine lives it, in every state of its requests. Half of all are
+cancelled twice.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections import Counter
+import statistics
+import time
+from collections import Counter, deque
 from collections.abc import Coroutine, Generator
 from typing import Any
 
@@ -23,6 +26,8 @@ from tests.support.cluster.claim_world import ClaimWorld, claim_world
 #: Claims at once, of one pod or two: some of them wait.
 AT_ONCE = 12
 PODS = 12
+#: Seconds that a claim holds its pods where it is cancelled after a time.
+_HELD = 0.002
 
 
 class CancelAt:
@@ -73,8 +78,8 @@ async def at_suspension(pool: Pool, ends: Counter[str], number: int, twice: bool
     return work.seen
 
 
-async def after(pool: Pool, ends: Counter[str], seconds: float, twice: bool) -> None:
-    task = asyncio.create_task(hold(pool, ends, 0.002))
+async def after(work: Coroutine[Any, Any, None], ends: Counter[str], seconds: float, twice: bool) -> None:
+    task = asyncio.create_task(work)
     await asyncio.sleep(seconds)
     task.cancel()
     if twice:
@@ -106,7 +111,23 @@ class InTurns(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-async def sweep(world: ClaimWorld, points: int, longest: float) -> Counter[str]:
+class Life:
+    """How long claims live that nobody cancels, seconds: those of the last moment, as it depends on the load."""
+
+    def __init__(self) -> None:
+        self._last = deque([0.01], maxlen=20)
+
+    async def of(self, work: Coroutine[Any, Any, None]) -> None:
+        began = time.monotonic()
+        await work
+        self._last.append(time.monotonic() - began)
+
+    def moment(self, share: float) -> float:
+        """Return a moment of a life: 0 is its begin, 1 a while after its end."""
+        return 1.5 * share * statistics.median(self._last)
+
+
+async def sweep(world: ClaimWorld, points: int) -> Counter[str]:
     ends: Counter[str] = Counter()
     async with Waggle(world.server.handle.url, http=InTurns(world)) as waggle:
         pool = waggle.pool("default", "warm")
@@ -117,10 +138,14 @@ async def sweep(world: ClaimWorld, points: int, longest: float) -> Counter[str]:
                 number += 1
             assert number > 4, "a claim that nobody cancels is suspended at least at its request and its release"
         turn = asyncio.Semaphore(AT_ONCE)
+        life = Life()
 
         async def one(index: int) -> None:
             async with turn:
-                await after(pool, ends, longest * index / points, bool(index % 2))
+                if index % 8:
+                    await after(hold(pool, ends, _HELD), ends, life.moment(index / points), bool(index % 2))
+                else:
+                    await life.of(hold(pool, ends, _HELD))
 
         await asyncio.gather(*(one(index) for index in random.sample(range(points), points)))
     return ends
@@ -132,7 +157,7 @@ async def sweep(world: ClaimWorld, points: int, longest: float) -> Counter[str]:
 )
 def test_cancelled_at_any_await_it_leaves_nothing_claimed(mode: str, points: int) -> None:
     with claim_world(pods=PODS, mode=mode) as world:
-        ends = asyncio.run(sweep(world, points, 0.1))
+        ends = asyncio.run(sweep(world, points))
         assert world.claimed() == {}, ends
         assert ends["cancelled"] > points / 4, ends
         assert ends["held"] > points / 20, ends
@@ -165,7 +190,7 @@ def test_a_replica_that_has_not_seen_a_claim_yet_ends_it_all_the_same() -> None:
 def test_cancelled_with_two_replicas_behind_one_address_it_leaves_nothing_claimed_either() -> None:
     with claim_world(pods=PODS, mode="recycle") as world:
         world.serve()
-        ends = asyncio.run(sweep(world, 300, 0.1))
+        ends = asyncio.run(sweep(world, 300))
         eventually(lambda: world.claimed() == {}, seconds=20)
         assert ends["cancelled"] > 75, ends
         world.idle(PODS)
