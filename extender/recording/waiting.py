@@ -4,7 +4,8 @@
          |
          +--full--> left out, and those after it, until half of the room is free: then a Gap is put into the queue
 
-Nothing here blocks: a reference to immutable data is put into the queue, and the thread is woken if it sleeps.
+Nothing here blocks: a reference to immutable data is put into the queue, and the thread is woken if it sleeps. Long
+offers are shared if they come again, or copied (`texts.py`): what a request has is free again with its answer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 
 from algorithm.interface import SuggestedNodes
 from extender.recording.records import Gap
+from extender.recording.texts import Place, TextRing, offer_of
 from extender.scheduling.events import Event, FilterRequested, Instruction, PrioritizeRequested
 
 #: What may wait to be written: events, and their bytes, estimated.
@@ -25,10 +27,12 @@ _BYTES_OF_EVENT, _BYTES_OF_NAME = 1000, 24
 #: An offer of more names is compared with the one before it.
 _MANY_NAMES = 400
 _OFFERS = (FilterRequested, PrioritizeRequested)
+_NAMELESS = SuggestedNodes()
 
 
 class Entry(msgspec.Struct, gc=False):
-    """One event in the queue. `said` is set once the engine has answered: instructions, or how it failed."""
+    """One event in the queue. `said` is set once the engine has answered: instructions, or how it failed. `offer`:
+    where the names are that belong to the event, which has none meanwhile."""
 
     number: int
     at: float
@@ -36,6 +40,7 @@ class Entry(msgspec.Struct, gc=False):
     weight: int = _BYTES_OF_EVENT
     said: Sequence[Instruction] | str | None = None
     is_written: bool = False
+    offer: Place | None = None
 
 
 class Waiting:
@@ -49,8 +54,9 @@ class Waiting:
         self.lost = 0
         self._queue: deque[Entry] = deque()
         self._last = Entry(0, 0.0, Gap(0, 0, ""))
-        #: The last offer of very many nodes.
+        #: The last offer of many nodes that was kept.
         self._offer = SuggestedNodes()
+        self._texts = TextRing()
         #: Weights that were put into the queue (under the engine's lock) and taken out of it (by the thread).
         self._put = self._taken = 0
         #: The events that are left out now: the first of them; 0: none.
@@ -67,28 +73,32 @@ class Waiting:
     def heard(self, event: Event, at: float, number: int) -> None:
         """Record an event, before it is handled."""
         weight, queue = _BYTES_OF_EVENT, self._queue
+        offer = None
         if isinstance(event, _OFFERS):
-            names = len(event.nodes)
-            weight += _BYTES_OF_NAME * names
-            if names > _MANY_NAMES and event.nodes is not self._offer:
-                event = self._with_kept_offer(event)
+            weight += _BYTES_OF_NAME * len(event.nodes)
         is_full = self._put - self._taken + weight > _MOST_QUEUED or len(queue) >= _MOST_EVENTS
         if (is_full or self._lost_since) and not self._has_room_again(number, at, weight):
             return
-        self._last = entry = Entry(number, at, event, weight)
+        if isinstance(event, _OFFERS) and len(event.nodes) > _MANY_NAMES:
+            event, offer = self._with_kept_offer(event)
+        self._last = entry = Entry(number, at, event, weight, offer=offer)
         self._put += weight
         queue.append(entry)
         if not self.is_awake:
             self.is_awake = True
             self.wake.set()
 
-    def _with_kept_offer(self, event: FilterRequested | PrioritizeRequested) -> Event:
-        """The event with the last offer in the place of an equal one, or else with an offer that has no names of its
-        own. What an offer has, up to 100 KB each, is then free again at once. Comparing the offers takes some
-        microseconds, new memory for each call ten times as long."""
+    def _with_kept_offer(self, event: FilterRequested | PrioritizeRequested) -> tuple[Event, Place | None]:
+        """The event with the last offer in the place of an equal one, or without names, and where they were copied; or
+        else with an offer that has no names of its own. What an offer has, up to 100 KB, is then free again at once.
+        Comparing offers takes some microseconds, new memory for each call ten times as long."""
+        text, place = event.nodes.text, None
         if not event.nodes.is_same_offer(self._offer):
-            self._offer = event.nodes.bare()
-        return msgspec.structs.replace(event, nodes=self._offer)
+            if text and not self._texts.is_last(text):
+                place = self._texts.put(text)
+            if place is None:
+                self._offer = event.nodes.bare()
+        return msgspec.structs.replace(event, nodes=self._offer if place is None else _NAMELESS), place
 
     def said(self, answer: Sequence[Instruction]) -> None:
         """Record the engine's answer to the latest event."""
@@ -115,8 +125,22 @@ class Waiting:
 
     def first(self) -> Entry | None:
         """Return the entry that is to be written next, and leave it in the queue; None if there is none."""
-        return self._queue[0] if self._queue else None
+        if not self._queue:
+            return None
+        entry = self._queue[0]
+        if entry.offer is not None and isinstance(entry.event, _OFFERS):
+            nodes = offer_of(self._texts.read(entry.offer))
+            entry.event = msgspec.structs.replace(entry.event, nodes=nodes)
+            self._free(entry)
+        return entry
 
     def take(self) -> None:
         """Remove the first entry: it is written, or cannot be."""
-        self._taken += self._queue.popleft().weight
+        entry = self._queue.popleft()
+        self._free(entry)
+        self._taken += entry.weight
+
+    def _free(self, entry: Entry) -> None:
+        if entry.offer is not None:
+            self._texts.free(entry.offer)
+            entry.offer = None
