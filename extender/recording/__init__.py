@@ -2,6 +2,7 @@
 
 recorder.py      the thread of a server that records: segments, checkpoints, what is deleted
 waiting.py       events that wait to be written, between the engine and that thread
+texts.py         the bytes of their offers, in memory that is used again
 checkpointer.py  copies the running engine in pieces, and writes the copy beside everything else
 retention.py     which old files are deleted, so that the rest can still be replayed
 replaying.py     replays a recording on a fresh engine, and compares what it decides
