@@ -75,6 +75,11 @@ class SetCopy(msgspec.Struct, frozen=True, kw_only=True):
     moves_open: int = 0
     draining: int | None = None
     low_since: float | None = None
+    #: Drains that found no room, one after the other; when the set may grow again.
+    drain_failures: int = 0
+    grows_after: float = 0.0
+    #: VPods that would be more even if some pod had room, in the order in which they are asked about again.
+    cramped: tuple[str, ...] = ()
     #: The replicas that were ordered and are not seen yet.
     ordered: int | None = None
     #: Why nothing is decided at this server; "" if it decides.
@@ -131,6 +136,9 @@ def _copied(
         moves_open=hosted.moves_open,
         draining=hosted.draining,
         low_since=hosted.low_since,
+        drain_failures=hosted.drain_failures,
+        grows_after=hosted.grows_after,
+        cramped=tuple(hosted.cramped),
         ordered=engine.ordered(key),
         idle=engine.missing(),
     )

@@ -106,13 +106,15 @@ class SetSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):
-    """A StatefulSet. `replicas`: what its spec says. `first`: the ordinal of its first pod; only 0 is supported."""
+    """A StatefulSet. `replicas`: what its spec says. `first`: the ordinal of its first pod; only 0 is supported.
+    `in_order`: each pod starts once the one before is ready (`podManagementPolicy: OrderedReady`), not all at once."""
 
     key: ObjectKey
     uid: str
     version: str
     replicas: int
     first: int = 0
+    in_order: bool = True
 
     @property
     def trouble(self) -> str:

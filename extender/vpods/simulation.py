@@ -8,8 +8,11 @@
 The server's own engine decides, so a plan is what will happen if nothing else changes. It assumes that
 
 * every write succeeds, and writes that are under way have succeeded;
-* a pod that the StatefulSet gets starts at once, on a node that serves: in the zone that has the fewest pods of the
-  set, and there on the node that has the fewest;
+* a pod that the StatefulSet gets is ready as soon as everything that happens without it has happened: vreplicas are
+  placed in milliseconds, pods start in seconds. All new pods are ready at once if the StatefulSet's
+  podManagementPolicy is Parallel, and else one after the other;
+* a new pod is on a node that serves: in the zone that has the fewest pods of the set, and there on the node that has
+  the fewest;
 * a pod that is lost does not come back.
 
 The caller bounds its cost: `run` yields after every event.
@@ -77,6 +80,8 @@ class Simulation:
         self._changes: deque[VPodEvent] = deque()
         self._sent: deque[VPodCommand] = deque()
         self._watch: deque[VPodEvent] = deque()
+        #: Pods that start.
+        self._new_pods: deque[VPodEvent] = deque()
         #: When it did something last, and the longest time for which it may wait then.
         self._acted = self.now
         self._settings = copy.settings
@@ -102,6 +107,9 @@ class Simulation:
             if vpod.waits_since is not None and vpod.is_admitted:
                 hosted.waiting[vpod.name] = vpod.waits_since
         hosted.draining, hosted.low_since = copy.draining, copy.low_since
+        hosted.drain_failures, hosted.grows_after = copy.drain_failures, copy.grows_after
+        # The first decisions leave this order as it is, and take those out that are even by now.
+        hosted.cramped.update(dict.fromkeys(copy.cramped))
         self._changes.append(Synced())
 
     def _enter(self, record: VPodRecord) -> VPodRecord:
@@ -207,7 +215,19 @@ class Simulation:
             return self._changes.popleft()
         if self._sent:
             return self._carry_out(self._sent.popleft())
-        return self._watch.popleft() if self._watch else None
+        if self._watch:
+            return self._watch.popleft()
+        return self._next_pod()
+
+    def _next_pod(self) -> VPodEvent | None:
+        """The next pod that becomes ready; those that start at the same time follow before anything else."""
+        if not self._new_pods:
+            return None
+        if self._workload is not None and not self._workload.in_order:
+            self._changes.extend(self._new_pods)
+            self._new_pods.clear()
+            return self._changes.popleft()
+        return self._new_pods.popleft()
 
     def _tell(self, event: Any) -> None:
         self.events += 1
@@ -299,7 +319,7 @@ class Simulation:
                     node=choice.next(),
                     tolerates=tolerates,
                 )
-                yield HostPodSeen(pod)
+                self._new_pods.append(HostPodSeen(pod))
 
 
 def _seniority(vpod: VPodCopy) -> tuple[bool, float]:

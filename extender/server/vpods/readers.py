@@ -67,8 +67,9 @@ class _Ordinals(msgspec.Struct):
     start: int | None = None
 
 
-class _WorkloadSpec(msgspec.Struct):
+class _WorkloadSpec(msgspec.Struct, rename="camel"):
     replicas: int | None = None
+    pod_management_policy: str | None = None
     ordinals: _Ordinals | None = None
 
 
@@ -123,10 +124,15 @@ def _tolerates(given: list[_Toleration]) -> tuple[Toleration, ...]:
 def read_workload(raw: bytes | msgspec.Raw) -> Seen:
     """Return a Workload. Raises DecodeError, which names the field. No `spec.replicas` means 1, as in Kubernetes."""
     found = _decoded(_WORKLOAD, raw)
-    meta, replicas = found.metadata, found.spec.replicas if found.spec else None
-    key = ObjectKey(meta.namespace, meta.name)
-    first = (found.spec.ordinals.start or 0) if found.spec and found.spec.ordinals else 0
-    record = Workload(key, meta.uid, meta.resource_version, 1 if replicas is None else replicas, first)
+    meta, spec = found.metadata, found.spec or _WorkloadSpec()
+    record = Workload(
+        key=ObjectKey(meta.namespace, meta.name),
+        uid=meta.uid,
+        version=meta.resource_version,
+        replicas=1 if spec.replicas is None else spec.replicas,
+        first=(spec.ordinals.start or 0) if spec.ordinals else 0,
+        in_order=spec.pod_management_policy != "Parallel",
+    )
     return Seen(meta.uid, meta.resource_version, meta.name, record)
 
 

@@ -288,7 +288,8 @@ class World:
     def scale(self, replicas: int) -> None:
         uid = self.workload.uid if self.workload_is_there else f"ss-{self.version}"
         self.workload_is_there = True
-        self.workload = Workload(SS, uid, self.next_version(), replicas)
+        in_order = self.workload.in_order
+        self.workload = Workload(SS, uid, self.next_version(), replicas, in_order=in_order)
         self.watch.append(WorkloadSeen(self.workload))
         self.control()
 
@@ -306,9 +307,11 @@ class World:
                 self.lose(ordinal)
         for ordinal in range(self.workload.replicas if self.workload_is_there else 0):
             if ordinal not in self.pods:
-                node = f"n{ordinal % len(self.nodes)}"
-                name = pod_name("ss", ordinal)
-                self.show(ordinal, HostPod(key=key(name), uid=f"{name}-{self.version}", node=node))
+                self.start_pod(ordinal)
+
+    def start_pod(self, ordinal: int) -> None:
+        node, name = f"n{ordinal % len(self.nodes)}", pod_name("ss", ordinal)
+        self.show(ordinal, HostPod(key=key(name), uid=f"{name}-{self.version}", node=node))
 
     def show(self, ordinal: int, pod: HostPod) -> None:
         self.pods[ordinal] = pod = msgspec.structs.replace(pod, version=self.next_version())

@@ -127,6 +127,13 @@ def test_a_stateful_set_without_replicas_has_one(spec: Any, replicas: int) -> No
     assert read_workload(json.dumps(whole).encode()).record == Workload(ObjectKey("n", "s"), "u", "7", replicas)
 
 
+@pytest.mark.parametrize(("policy", "in_order"), [(None, True), ("OrderedReady", True), ("Parallel", False)])
+def test_pods_of_a_stateful_set_start_in_order_but_for_parallel(policy: str | None, in_order: bool) -> None:
+    metadata = {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "7"}
+    whole = {"metadata": metadata, "spec": {"replicas": 3, "podManagementPolicy": policy}}
+    assert read_workload(json.dumps(whole).encode()).record.in_order is in_order
+
+
 @pytest.mark.parametrize(("ordinals", "first"), [(None, 0), ({}, 0), ({"start": 0}, 0), ({"start": 5}, 5)])
 def test_the_ordinals_of_a_stateful_set_start_at_zero_mostly(ordinals: Any, first: int) -> None:
     metadata = {"name": "s", "namespace": "n", "uid": "u", "resourceVersion": "7"}
