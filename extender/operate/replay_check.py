@@ -36,13 +36,19 @@ def check(log: Log, say: Say, *, run: int | None = None, anyway: bool = False) -
     Raises RecordingError, AlgorithmError or OSError.
     """
     status = SAME
-    gc.freeze()  # nothing of a replay is garbage for long, and looking for it takes a fifth of the time
-    gc.set_threshold(_COLLECT_AFTER)
+    quiet_collector()
     runs = len(log.recordings)
     for number, recording in enumerate(log.recordings if run is None else [log.run(run)], start=run or 1):
         which = recording.name if runs == 1 else f"run {number} of {runs}, {recording.name}"
         status = max(status, _Check(recording, which, say).run(anyway=anyway))
     return status
+
+
+def quiet_collector() -> None:
+    """Let the collector of garbage look seldom: nothing of a replay is garbage for long, and looking for it takes a
+    fifth of the time."""
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
 
 
 class _Check:

@@ -294,10 +294,10 @@ class LineReader:
                 return End(line.end)
             if line.answer:
                 return Answer(line.answer, _said_of(line) or Said(b"[]"))
-            if line.event not in self._decoders:
+            decoder = self._decoders.get(line.event)
+            if decoder is None:
                 raise RecordingError(f"no event: {line.event!r} is none that this Waggle knows")
-            event = self._decoders[line.event].decode(line.data)
-            return Step(line.at, event, line.number, _said_of(line), len(text) + 1)
+            return Step(line.at, decoder.decode(line.data), line.number, _said_of(line), len(text) + 1)
         except (msgspec.DecodeError, NamesError, UnicodeDecodeError, RecursionError) as error:
             raise RecordingError(f"no event: {error}") from error
 
@@ -328,7 +328,8 @@ def _without_rest(value: Any) -> Any:
 def _said_of(line: _Line) -> Said | None:
     if line.failed:
         return Said(b"[]", failed=line.failed)
-    return Said(bytes(line.out), line.digest) if bytes(line.out) else None
+    out = bytes(line.out)
+    return Said(out, line.digest) if out else None
 
 
 def decode_header(text: bytes, name: str) -> Header:

@@ -6,10 +6,15 @@ import json
 import re
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+from algorithm.model import Node
+from extender.scheduling.commands import RequeuePod
+from extender.scheduling.events import Event, NodeSeen, Synced
+from extender.scheduling.policy import Policy
 from tests.bench import record_served
 from tests.bench.__main__ import main
 from tests.bench.hived.__main__ import main as hived_main
@@ -19,8 +24,10 @@ from tests.bench.hived.figures import show as show_hived
 from tests.bench.hived.workload import DOES_NOT_FIT, KINDS
 from tests.bench.plan.__main__ import main as plan_main
 from tests.bench.plan.placing import SCENES
+from tests.bench.replay import cost_of
 from tests.bench.report import Decisions, Figure, Filter, aims, as_json, show, show_io
 from tests.bench.world import QUICK
+from tests.support.engine.logs import log_of, opened
 
 
 def figures(*, filter_ms: float, decisions: float) -> tuple[list[Filter], list[Decisions]]:
@@ -141,3 +148,17 @@ def test_a_missed_aim_is_printed_and_written() -> None:
     show(Console(file=out, width=120), filters, decisions, (500.0, 100.0))
     assert "MISSED  p50 over the floor's, placed, 5,000 NodeNames: 3.00 (aim: at most 2)" in out.getvalue()
     assert [aim["met"] for aim in as_json(filters, decisions, (500.0, 100.0))["aims"]] == [False, True, True]
+
+
+def test_the_bench_of_replays_measures_reading_deciding_and_both_together(tmp_path: Path) -> None:
+    heard = [(NodeSeen(Node(name=f"n{number}", uid=f"n{number}")), float(number), []) for number in range(50)]
+    cost = cost_of(opened(log_of("packing", Policy(), heard), tmp_path), rounds=3)
+    assert (cost.events, cost.seconds) == (50, 49.0)
+    assert min(cost.reading, cost.deciding, cost.replay) > 0
+    assert cost.times == pytest.approx(49e6 / (50 * cost.replay))
+
+
+def test_the_bench_of_replays_refuses_a_log_that_is_decided_differently(tmp_path: Path) -> None:
+    heard: list[tuple[Event, float, list[Any]]] = [(Synced(), 0.0, [RequeuePod("default", "p", "u")])]
+    with pytest.raises(SystemExit, match="event 1 is decided differently"):
+        cost_of(opened(log_of("packing", Policy(), heard), tmp_path), rounds=1)
