@@ -54,11 +54,16 @@ def _flaw(gauge: Gauge) -> str:
     """What is wrong with the gauge; "" if nothing."""
     if not isinstance(gauge.name, str) or not _NAME.fullmatch(gauge.name) or gauge.name.endswith(_TAKEN):
         return f"expected a name of a-z, 0-9 and _, that ends with none of {', '.join(_TAKEN)}"
-    if not isinstance(gauge.help, str) or not gauge.help:
+    if not isinstance(gauge.help, str) or not gauge.help or not _is_writable(gauge.help):
         return "expected a help text"
     if not isinstance(gauge.samples, tuple) or len(gauge.samples) > MOST_SAMPLES:
         return f"expected a tuple of at most {MOST_SAMPLES} samples"
     return next(filter(None, map(_flaw_of_sample, gauge.samples)), "") or _flaw_of_labels(gauge.samples)
+
+
+def _is_writable(text: str) -> bool:
+    """Whether the text can be written as UTF-8: lone surrogates cannot, and would cost all metrics of the process."""
+    return text.isascii() or text == text.encode("utf-8", "replace").decode()
 
 
 def _flaw_of_sample(sample: object) -> str:
@@ -67,7 +72,7 @@ def _flaw_of_sample(sample: object) -> str:
     if isinstance(sample.value, bool) or not isinstance(sample.value, int | float) or not math.isfinite(sample.value):
         return f"expected a finite number, not {sample.value!r}"
     for name, value in sample.labels:
-        if not _LABEL.fullmatch(name) or not isinstance(value, str):
+        if not _LABEL.fullmatch(name) or not isinstance(value, str) or not _is_writable(value):
             return f"expected labels of a-z, 0-9 and _ with texts as values, not {name!r}: {value!r}"
     return ""
 

@@ -25,6 +25,7 @@ from extender.recording.files import CompressedFile
 from extender.recording.graph.kinds import GraphError
 from extender.recording.masks import Masks
 from extender.recording.records import FORMAT, Header
+from extender.scheduling.driver import AlgorithmFault, CopyFault
 from extender.scheduling.fork import Forking
 from extender.scheduling.machine import SchedulerStateMachine
 
@@ -96,7 +97,9 @@ class Checkpointer:
         except OSError as error:
             self._complain(str(error))
             self._later()
-        except Exception as error:  # of an algorithm's author
+        except AlgorithmFault as fault:  # it is noted, and the watchdog logs it
+            self._give_up(f"the algorithm cannot be copied: {fault}")
+        except Exception as error:
             log.exception("making a checkpoint failed")
             self._give_up(f"{type(error).__name__}: {error}")
         return None
@@ -159,9 +162,23 @@ class Checkpointer:
                 for _ in self._source.in_turns(self._timed(forking)):
                     yield
                 self._check_preparations()
-                return forking.result()
+                return self._result(forking)
         finally:
             self._source.copying.release()
+
+    def _result(self, forking: Forking) -> SchedulerStateMachine:
+        try:
+            return forking.result()
+        except CopyFault as fault:
+            failed = fault
+
+        def noting() -> Iterator[bool]:
+            self._source.engine.driver.note(failed)
+            yield True
+
+        for _ in self._source.in_turns(noting()):
+            pass
+        raise AlgorithmFault(str(failed))
 
     def _timed(self, forking: Forking) -> Iterator[bool]:
         """The pieces. Runs under the engine's lock."""

@@ -9,8 +9,9 @@ node that the algorithm does not know is not offered to it: a decision about tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Final, TypeVar
 
 from algorithm.gauges import Gauge, sound
 from algorithm.interface import (
@@ -27,16 +28,44 @@ from algorithm.interface import (
     Wait,
 )
 from algorithm.model import Node, Pod, same_but_version
-from algorithm.reasons import Code, Reason, reason
+from algorithm.reasons import Code, FixedReasons, Reason, reason
 from algorithm.tables import Table
-from extender.scheduling.faults import FaultLog
+from extender.core.said import plain, said_by, type_name
+from extender.scheduling.faults import LONGEST_TEXT, FaultLog
 from extender.scheduling.policy import Limits
 
 T = TypeVar("T")
 
+#: Sentences about a change of the settings, and characters of each.
+_MOST_CHANGES: Final = 1000
+_LONGEST_CHANGE: Final = 2000
+_REASONS: Final = frozenset({Reason})
+
 
 class AlgorithmFault(Exception):  # noqa: N818
     """The algorithm raised, or broke its contract. The state is unchanged."""
+
+
+class CopyFault(AlgorithmFault):
+    """The algorithm raised `error` as it made its copy. It is not noted yet."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(said_by(error, LONGEST_TEXT))
+        self.error = error
+
+
+def copied(make: Callable[[], SchedulerAlgorithm]) -> SchedulerAlgorithm:
+    """Return the copy that `make` makes. Raises CopyFault, also for a copy that is no algorithm."""
+    try:
+        twin: object = make()
+        if isinstance(twin, SchedulerAlgorithm):
+            return twin
+        failed: BaseException = TypeError(f"the copy is {type_name(twin)}, not an algorithm")
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        failed = error
+    raise CopyFault(failed)
 
 
 class AlgorithmDriver:
@@ -282,10 +311,11 @@ class AlgorithmDriver:
             raise AlgorithmFault(self.last_fault)  # the interface promises that add_unallocated_pod came before
         self.calls += 1
         try:
-            result = self.algorithm.schedule(pod, nodes, phase)
-            wrong = _wrong_with(result)
+            result = _checked(self.algorithm.schedule(pod, nodes, phase))
+            wrong = wrong_with(result)
         except PodRefused as refused:
-            return Wait(refused.reason)
+            wrong = "" if _is_sound_reason(refused.reason) else "PodRefused without a sound reason"
+            result = Wait(refused.reason)
         except BaseException as error:
             raise AlgorithmFault(self._failed("schedule", error, pod)) from error
         if wrong:
@@ -337,18 +367,18 @@ class AlgorithmDriver:
         """The pod's gang; None if it is in none, or if the call fails."""
         try:
             found: object = self.algorithm.gang(pod)
+            if found is None or (isinstance(found, GangInfo) and isinstance(found.name, str)):
+                return found
         except BaseException as error:
             self._failed("gang", error, pod)
             return None
-        if found is None or isinstance(found, GangInfo):
-            return found
-        self.misbehaved("gang returned {}, not GangInfo or None", type(found).__name__, call="gang", subject=pod)
+        self.misbehaved("gang returned {}, not GangInfo or None", type_name(found), call="gang", subject=pod)
         return None
 
     def priority(self, pod: Pod) -> int:
         """The priority that decides who may preempt whom; the pod's Kubernetes priority if the call fails."""
         try:
-            return int(self.algorithm.priority(pod))
+            return int64(self.algorithm.priority(pod))
         except BaseException as error:
             self._failed("priority", error, pod)
             return pod.priority
@@ -376,6 +406,45 @@ class AlgorithmDriver:
             self.misbehaved(f"metrics returned {flaw}", call="metrics")
         return good
 
+    def changes_to(self, other: SchedulerAlgorithm) -> tuple[str, ...]:
+        """Return what the algorithm says about its replacement by the other one; that it cannot, if the call fails."""
+        try:
+            said = islice(self.algorithm.changes_to(other), _MOST_CHANGES)
+            return tuple(plain(str(each), _LONGEST_CHANGE) for each in said)
+        except BaseException as error:
+            return (f"what it changes cannot be said: {self._failed('changes_to', error)}",)
+
+    def forks(self) -> Iterator[Callable[[], SchedulerAlgorithm] | None]:
+        """The pieces of the algorithm's copy. Raises NotImplementedError if it cannot be copied, AlgorithmFault."""
+        pieces = self._first_pieces()
+        while (found := self._next_piece(pieces)) is not None:
+            yield found[0]
+
+    def _first_pieces(self) -> Iterator[Callable[[], SchedulerAlgorithm] | None]:
+        try:
+            return iter(self.algorithm.forks())
+        except NotImplementedError:
+            raise
+        except BaseException as error:
+            text = self._failed("forks", error)
+        raise AlgorithmFault(text)
+
+    def _next_piece(
+        self, pieces: Iterator[Callable[[], SchedulerAlgorithm] | None]
+    ) -> tuple[Callable[[], SchedulerAlgorithm] | None] | None:
+        """The next piece, None after the last one."""
+        try:
+            return next(zip(pieces, strict=True), None)
+        except NotImplementedError:
+            raise
+        except BaseException as error:
+            text = self._failed("forks", error)
+        raise AlgorithmFault(text)
+
+    def note(self, fault: CopyFault) -> None:
+        """Note that the algorithm failed to make its copy. To be called under the lock of the engine's loop."""
+        self.fault_log.raised("forks", fault.error, self.now)
+
     def _deliver(self, call: Callable[..., None], *args: object) -> bool:
         self.calls += 1
         try:
@@ -397,20 +466,55 @@ class AlgorithmDriver:
         return self.fault_log.raised(call, error, self.now, subject)
 
 
-def _wrong_with(result: object) -> str:
+def int64(value: object) -> int:
+    """The value as a plain integer. Raises OverflowError for one that cannot be sent or recorded."""
+    number = int(value)  # type: ignore[call-overload]
+    if not -(1 << 63) <= number < 1 << 63:
+        raise OverflowError(f"an integer of {number.bit_length()} bits; expected at most 64")
+    return int.__int__(number)
+
+
+def _checked(result: ScheduleResult) -> ScheduleResult:
+    """Return the result with reasons by node that everybody can read: a mapping of the plug-in's own is copied.
+
+    Raises what the mapping raises; TypeError for a value that is no reason. `FixedReasons` are not looked through each
+    time that they come: there may be thousands.
+    """
+    if not isinstance(result, Wait) or not isinstance(result.nodes, Mapping) or type(result.nodes) is FixedReasons:
+        return result
+    nodes = result.nodes if type(result.nodes) is dict else dict(result.nodes)
+    if not _REASONS.issuperset(map(type, nodes.values())):
+        raise TypeError("Wait.nodes has values that are no Reason")
+    return result if nodes is result.nodes else Wait(result.reason, nodes)
+
+
+def wrong_with(result: object) -> str:
     """What is wrong with the shape of a decision; "" if nothing. Passes on the exception of a malformed reason."""
     match result:
         case Bind(node=node, annotations=annotations):
-            well = isinstance(node, str) and all(isinstance(k, str) and isinstance(v, str) for k, v in annotations)
+            well = isinstance(node, str) and all(
+                isinstance(k, str) and isinstance(v, str) and _is_writable(k) and _is_writable(v)
+                for k, v in annotations
+            )
         case Preempt(victims=victims, reason=why, node=node, gang_members=gang_members):
             plans = [MemberPlan("", node, victims), *gang_members]
             well = all(isinstance(member_plan, MemberPlan) and _is_sound(member_plan) for member_plan in plans)
-            well = well and isinstance(why, Reason) and bool(why.text)
+            well = well and _is_sound_reason(why)
         case Wait(reason=why, nodes=nodes):
-            well = isinstance(nodes, Mapping) and isinstance(why, Reason) and bool(why.text)
+            well = isinstance(nodes, Mapping) and _is_sound_reason(why)
         case _:
-            return f"{type(result).__name__}, not Bind, Preempt or Wait"
-    return "" if well else f"a malformed {type(result).__name__}"
+            return f"{type_name(result)}, not Bind, Preempt or Wait"
+    return "" if well else f"a malformed {type_name(result)}"
+
+
+def _is_sound_reason(why: object) -> bool:
+    """Whether it is a reason with a text that can be sent. Passes on the exception of a malformed one."""
+    return isinstance(why, Reason) and bool(text := why.text) and _is_writable(text)
+
+
+def _is_writable(text: str) -> bool:
+    """Whether the text can be written as UTF-8: lone surrogates cannot."""
+    return text.isascii() or text == text.encode("utf-8", "replace").decode()
 
 
 def _is_sound(member_plan: MemberPlan) -> bool:

@@ -8,7 +8,8 @@ pods. The first one keeps its traceback. An engine writes no log, so `server/wat
 it has no clock either, so the loop that runs it notes what took too long.
 
 Promises: MOST_FAULTS are distinguished, all others share one entry; a text has at most LONGEST_TEXT characters; an
-exception whose own text cannot be made is noted like any other. A Fault is never changed, only replaced.
+exception whose own text, name or traceback cannot be made is noted like any other. A Fault is never changed, only
+replaced.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from types import TracebackType
+from typing import Any, Final
 
 from algorithm.model import Node, Pod
-from extender.core.said import said_by
+from extender.core.said import said_by, type_name
 
 #: Faults that are distinguished. A plug-in can raise from a new place each time, if it makes its code as it goes.
 MOST_FAULTS: Final = 64
@@ -33,6 +35,7 @@ _EXCEPTIONS: Final = 8
 _NOTES: Final = 4
 _LONGEST_SHOWN: Final = 2048
 _OTHERS: Final = ("", "(others)")
+_TRACEBACK: Final[Any] = BaseException.__dict__["__traceback__"]
 
 
 class FaultKind(StrEnum):
@@ -91,7 +94,7 @@ class FaultLog:
         """Note an exception of the algorithm. Returns its text."""
         text = said_by(error, LONGEST_TEXT)
         key = (call, _place(error))
-        trace = None if key in self._by_place else _trace(error)
+        trace = None if key in self._by_place else _trace(error, text)
         self.last = self._note(key, Fault(call, text, _named(subject), at=at, trace=trace))
         return text
 
@@ -133,7 +136,16 @@ class FaultLog:
         return fault
 
 
-def _trace(error: BaseException) -> traceback.TracebackException:
+def _trace(error: BaseException, text: str) -> traceback.TracebackException:
+    """The traceback of the exception; of a plain one with this text, if the exception fails to be looked at."""
+    try:
+        trace = _bounded(error)
+    except BaseException:
+        trace = _bounded(RuntimeError(text).with_traceback(_frames(error)))
+    return trace
+
+
+def _bounded(error: BaseException) -> traceback.TracebackException:
     """The traceback without the text of its lines: reading files is for the thread that writes the log.
 
     Its texts and those of its causes are cut: each is a text of the algorithm, of any length, and would be kept for as
@@ -143,6 +155,7 @@ def _trace(error: BaseException) -> traceback.TracebackException:
     shown = [trace]
     for each in shown:
         _cut(each)
+        list(each.format_exception_only())  # as the log will: this reads the name of the type, and no file
         for link in ("__cause__", "__context__"):
             other = getattr(each, link)
             if other is not None and len(shown) < _EXCEPTIONS:
@@ -165,11 +178,17 @@ def _cut(trace: traceback.TracebackException) -> None:
 
 def _place(error: BaseException) -> str:
     """The type, and the line that raised it."""
-    frame = error.__traceback__
+    frame = _frames(error)
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     where = f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
-    return f"{type(error).__name__} {where}"
+    return f"{type_name(error)} {where[:LONGEST_TEXT]}"
+
+
+def _frames(error: BaseException) -> TracebackType | None:
+    """The frames of the exception, whatever its class says about them."""
+    frames: TracebackType | None = _TRACEBACK.__get__(error)
+    return frames
 
 
 def _named(subject: object) -> str:

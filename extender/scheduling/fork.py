@@ -44,6 +44,7 @@ from algorithm.interface import SchedulerAlgorithm
 from algorithm.tables import Followers, Table, watched_kind
 from extender.core.ledger import Ledger
 from extender.core.wait_index import WaitIndex
+from extender.scheduling.driver import copied
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.reconfiguration import Preparations
 from extender.scheduling.state.cache import Cache
@@ -62,7 +63,8 @@ _values_of = attrgetter(*(field.name for field in fields(PodInfo) if field.init)
 
 
 def fork(engine: SchedulerStateMachine) -> SchedulerStateMachine:
-    """Return an independent copy. Raises NotImplementedError if the algorithm cannot be copied."""
+    """Return an independent copy. Raises NotImplementedError if the algorithm cannot be copied, AlgorithmFault if it
+    fails to."""
     forking = Forking(engine, watched=False)
     with _no_collection():
         for _ in forking.pieces():
@@ -139,7 +141,7 @@ class Forking:
         yield from self._copy_records()
         while self._algorithm is None:
             algorithm = self._engine.driver.algorithm
-            for taken in algorithm.forks():
+            for taken in self._engine.driver.forks():
                 if self._algorithm is not None:
                     yield True
                 elif algorithm is not self._engine.driver.algorithm:
@@ -213,9 +215,13 @@ class Forking:
     # -- without the lock -----------------------------------------------------------------------------------------
 
     def result(self) -> SchedulerStateMachine:
-        """Return the copy, once `pieces` has come to its last. To be called once."""
+        """Return the copy, once `pieces` has come to its last. To be called once.
+
+        Raises AlgorithmFault if the algorithm's own copy cannot be made. It is not noted, as the lock is not held:
+        `AlgorithmDriver.note` does that.
+        """
         assert self._algorithm is not None, "it is not complete yet"
-        twin = SchedulerStateMachine(self._algorithm(), self._engine.policy)
+        twin = SchedulerStateMachine(copied(self._algorithm), self._engine.policy)
         for part, values in zip(_components(twin), self._taken, strict=True):
             for name, value in values.items():
                 is_ordered = isinstance(getattr(part, name), OrderedDict)

@@ -74,7 +74,7 @@ class Reconfiguring:
         if new.pending_count > old.pending_count:
             old.fault_log.absorb(new.fault_log)
             return [Reconfigured(event.number, f"it does not understand what is there: {new.last_fault}")]
-        changes = _changes(old.algorithm, new)
+        changes = old.changes_to(new.algorithm)
         claims = list(old.preempting.values())
         proposed = list(self._proposed())
         old.take_over(new)
@@ -177,11 +177,3 @@ def _set(known: dict[str, Any], key: str, value: object) -> None:
         known.pop(key, None)
     else:
         known[key] = value
-
-
-def _changes(old: SchedulerAlgorithm, new: AlgorithmDriver) -> tuple[str, ...]:
-    """What the old algorithm reports about the change to the new one. The call may fail without harm."""
-    try:
-        return tuple(old.changes_to(new.algorithm))
-    except Exception as error:
-        return (f"what it changes cannot be said: {type(error).__name__}: {error}",)

@@ -12,9 +12,10 @@ from typing import Any, Generic, Protocol, TypeVar, get_args
 
 from extender.core.engine import Engine
 from extender.kube.lease.elector import Fence, no_fence
+from extender.server.guard import SLOW
 from extender.server.loop import EngineLoop, Kinds, Record
 from extender.server.views import Readiness
-from extender.server.watchdog import SLOW, Watchdog
+from extender.server.watchdog import Watchdog
 
 T = TypeVar("T")
 EventT = TypeVar("EventT")

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -18,8 +18,10 @@ import msgspec
 
 from algorithm.interface import InvalidArgument, PageNotFound
 from algorithm.model import Pod
+from extender.core.said import type_name
 from extender.scheduling.comparison import CachedState, cached_state_of
 from extender.scheduling.dependencies import CODES
+from extender.scheduling.driver import AlgorithmFault
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.state.cache import Cache, Snapshot
@@ -27,6 +29,7 @@ from extender.scheduling.state.consistency import complaint
 from extender.scheduling.state.pod_info import HistoryLine, PodInfo, State
 from extender.scheduling.state.preemption_log import PreemptionRecord
 from extender.server import metrics
+from extender.server.guard import SLOW, AlgorithmGuard
 from extender.server.loop import EngineLoop, LoopBusy
 from extender.server.replay_hint import not_recorded
 from extender.server.rows import PLACED, PodRow, PodRows
@@ -54,6 +57,10 @@ MOST_SIMILAR = 3
 VIEWS = 100
 #: Seconds that a scrape waits for the engine: Prometheus gives up after ten, as a rule.
 _PATIENCE = 2.0
+#: Bytes of a page that an algorithm makes in pieces, and seconds that it may take.
+LARGEST_PAGE, LONGEST_PAGE = 256 << 20, 60.0
+#: Exceptions that answer a request for a page.
+_ANSWERS = (PageNotFound, InvalidArgument)
 #: Characters that a metric's name cannot have.
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
@@ -71,6 +78,7 @@ class ReadModel:
         algorithm: str = "algorithm",
         replay: Callable[[int], str] = not_recorded,
         messages: Callable[[str], str] = lambda _uid: "",
+        slow: float = SLOW,
     ) -> None:
         self._machine = machine
         self._loop = loop
@@ -78,7 +86,8 @@ class ReadModel:
         self._algorithm = _NOT_IN_A_NAME.sub("_", algorithm.lower())
         self._messages = messages
         self._explaining = threading.Lock()
-        self._what_if = WhatIf(machine, loop)
+        self._guard = AlgorithmGuard(machine.driver, loop, slow=slow)
+        self._what_if = WhatIf(machine, loop, self._guard)
         self._gauges: list[Callable[[], Sequence[Metric]]] = []
         #: For how many seconds the API server has been silent; 0.0 while it is heard.
         self.api_silence: Callable[[], float] = lambda: 0.0
@@ -86,7 +95,7 @@ class ReadModel:
         self.dependencies: Callable[[str, str], Sequence[str]] = lambda _namespace, _name: ()
         #: The time of day, in seconds since 1970.
         self.wall: Callable[[], float] = time.time
-        self._rows = PodRows(machine, loop, messages)
+        self._rows = PodRows(machine, loop, messages, self._guard)
         #: Use and waiting over the last hour; the service adds a sample every half minute.
         self.usage = UsageHistory()
 
@@ -131,7 +140,10 @@ class ReadModel:
             for start in range(0, len(pod_infos), VIEWS):
                 now = self._loop.clock()
                 piece = pod_infos[start : start + VIEWS]
-                yield [view(pod_info, now) for pod_info in piece if states is None or pod_info.state.value in states]
+                began = self._guard.began()
+                views = [view(pod_info, now) for pod_info in piece if states is None or pod_info.state.value in states]
+                self._guard.measured("describe", began)
+                yield views
 
         return [found for piece in self._loop.in_turns(pieces(), patience) for found in piece]
 
@@ -183,15 +195,17 @@ class ReadModel:
 
         return [text for text in self._each_pod(compared) if text]
 
-    def algorithm_state(self) -> Mapping[str, Any]:
-        """Return the algorithm's own state; empty if it raises, which counts as a fault."""
-        driver = self._machine.driver
-        with self._loop.paused() as now:
-            try:
-                return driver.algorithm.inspect()
-            except Exception as error:
-                driver.fault_log.raised("inspect", error, now)
-                return {}
+    def algorithm_state(self) -> msgspec.Raw:
+        """Return the algorithm's own state as a JSON object; an empty one if it fails, which counts as a fault."""
+        try:
+            with self._loop.paused():
+                state = self._guard.held("inspect", self._machine.driver.algorithm.inspect)
+            encoded = self._guard.free("inspect", lambda: msgspec.json.encode(state, enc_hook=str))
+            if not encoded.startswith(b"{"):
+                raise self._guard.breached("inspect", "inspect returned no mapping")
+        except AlgorithmFault:
+            return msgspec.Raw(b"{}")
+        return msgspec.Raw(encoded)
 
     def algorithm_faults(self) -> FaultsView:
         """Return what the algorithm did wrong."""
@@ -215,21 +229,29 @@ class ReadModel:
     def algorithm_pieces(self, path: str) -> list[bytes]:
         """Return the same page in the pieces that the algorithm yields; in one piece if it yields none.
 
-        Any other exception than those two is a fault of the algorithm: it is counted, and passed on.
+        Raises PageNotFound, InvalidArgument; AlgorithmFault for anything else, which is noted.
         """
-        driver = self._machine.driver
-        try:
-            with self._loop.paused():
-                page = driver.algorithm.page(path)
-            if not isinstance(page, Iterator):
-                return [msgspec.json.encode(page, enc_hook=str)]
-            return list(self._loop.in_turns(page))
-        except (PageNotFound, InvalidArgument):
-            raise
-        except Exception as error:
-            with self._loop.paused() as now:
-                driver.fault_log.raised("page", error, now)
-            raise
+
+        def asked() -> tuple[Any, bool]:
+            page = self._machine.driver.algorithm.page(path)
+            return page, isinstance(page, Iterator)
+
+        with self._loop.paused():
+            page, in_pieces = self._guard.held("page", asked, passes=_ANSWERS)
+        if not in_pieces:
+            return [self._guard.free("page", lambda: msgspec.json.encode(page, enc_hook=str))]
+        pieces: list[bytes] = []
+        size, end = 0, time.monotonic() + LONGEST_PAGE
+        # A piece that is None would look like the end.
+        for (piece,) in self._loop.in_turns(zip(self._guard.steps("page", lambda: page, passes=_ANSWERS))):
+            if not isinstance(piece, bytes):
+                raise self._guard.breached("page", f"page yielded {type_name(piece)}, not bytes")
+            pieces.append(piece)
+            size += len(piece)
+            if size > LARGEST_PAGE or time.monotonic() > end:
+                most = f"{LARGEST_PAGE >> 20} MiB, made in {LONGEST_PAGE:g} s"
+                raise self._guard.breached("page", f"page yielded without end; expected at most {most}")
+        return pieces
 
     def explain(self, namespace: str, name: str) -> Explanation | None:
         """Return why this pod is where it is; None if it is unknown."""
@@ -281,15 +303,13 @@ class ReadModel:
         One explanation at a time: for any number of requests, kube-scheduler waits for one step of one answer.
         """
         advice: list[str] = []
+        explained = self._guard.steps("explain", lambda: bounded(self._machine.driver.algorithm.explain(pod)), pod)
         try:
             with self._explaining:
-                with self._loop.paused():
-                    explained = bounded(self._machine.driver.algorithm.explain(pod))
                 for sentence in self._loop.in_turns(explained):
                     advice += [sentence] if sentence else []
-        except Exception as error:
-            with self._loop.paused() as now:
-                return Verdict(fault=self._machine.driver.fault_log.raised("explain", error, now, pod))
+        except AlgorithmFault as fault:
+            return Verdict(fault=str(fault))
         return Verdict(sentences=tuple(advice))
 
     def _pod_status(self, pod_info: PodInfo, _now: float) -> metrics.PodStatus:
@@ -312,7 +332,9 @@ class ReadModel:
         with self._loop.paused(_PATIENCE):
             counts = dict(self._machine.counts)
             cache = self._machine.state.cache.counts()
+            began = self._guard.began()
             gauges = self._machine.driver.metrics()
+            self._guard.measured("metrics", began)
             faults = dict(self._machine.driver.fault_log.totals)
         pods = self._each_pod(self._pod_status, patience=_PATIENCE)
         shown = metrics.metrics(counts, cache, pods, algorithm=self._name, faults=faults)

@@ -29,7 +29,9 @@ import structlog
 
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.registry import AlgorithmError, create
+from extender.core.said import said_by
 from extender.scheduling.events import AlgorithmPrepared, PrepareAlgorithm, Reconfigured, ReconfigureRequested
+from extender.server.guard import ends_process
 from extender.server.loop import SLICE
 from extender.server.runtime import Runtime
 from extender.server.views import Metric
@@ -37,6 +39,8 @@ from extender.settings import Settings, SettingsError, merged_settings, parse, r
 
 log = structlog.get_logger(__name__)
 
+#: Characters of the text of an exception.
+_LONGEST_TEXT = 500
 #: How many rounds load a new algorithm with the changes of meanwhile; the rest is loaded under the lock.
 _ROUNDS = 5
 #: Seconds between two checks whether the state is synced, while a requested check waits for that.
@@ -169,8 +173,10 @@ class Reconfiguration:
             self._verdict = self._use(settings, contents)
         except (SettingsError, AlgorithmError) as error:
             self._verdict = str(error)
-        except Exception as error:  # of an algorithm's author
-            self._verdict = f"the algorithm cannot be made: {type(error).__name__}: {error}"
+        except BaseException as error:  # of an algorithm's author, who may call sys.exit
+            if ends_process(error):
+                raise
+            self._verdict = f"the algorithm cannot be made: {said_by(error, _LONGEST_TEXT)}"
         self._judged = contents
         if self._verdict:
             self._fail(self._verdict)

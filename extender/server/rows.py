@@ -12,19 +12,20 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
-import structlog
 
 from algorithm.interface import PodDescription, SchedulerAlgorithm
 from algorithm.model import Pod
+from extender.scheduling.driver import int64
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.reads import GANG_ANNOTATION
 from extender.scheduling.state.pod_info import PodInfo, State
+from extender.server.guard import AlgorithmGuard
 from extender.server.loop import EngineLoop
 from extender.server.views import PENDING, reason_of
 
-log = structlog.get_logger(__name__)
-
+#: Raises for a text or a number that no page can show.
+_encode: Final = msgspec.json.Encoder().encode
 #: How many rows are made during one pause of the loop.
 PIECE: Final = 100
 #: The states in which a pod has a place.
@@ -71,16 +72,18 @@ class PodRows:
     UID."""
 
     def __init__(
-        self, machine: SchedulerStateMachine, loop: EngineLoop[Event, Instruction], messages: Callable[[str], str]
+        self,
+        machine: SchedulerStateMachine,
+        loop: EngineLoop[Event, Instruction],
+        messages: Callable[[str], str],
+        guard: AlgorithmGuard,
     ) -> None:
-        self._machine = machine
+        self._machine, self._guard = machine, guard
         self._loop = loop
         self._messages = messages
         self._lock = threading.Lock()
         #: By UID, as of the last reading.
         self._known: dict[str, _Described] = {}
-        #: The calls and kinds of faults that the log has.
-        self._logged: set[tuple[str, type]] = set()
 
     def read(self) -> list[PodRow]:
         """Return a row for each pod that takes room or waits, in no order."""
@@ -93,7 +96,10 @@ class PodRows:
     def _pieces(self, known: dict[str, _Described]) -> Iterator[list[PodRow]]:
         pod_infos = list(self._machine.state.pods)
         for start in range(0, len(pod_infos), PIECE):
-            yield [self._row(pod_info, known) for pod_info in pod_infos[start : start + PIECE]]
+            began = self._guard.began()
+            rows = [self._row(pod_info, known) for pod_info in pod_infos[start : start + PIECE]]
+            self._guard.measured("describe", began)
+            yield rows
 
     def _row(self, pod_info: PodInfo, known: dict[str, _Described]) -> PodRow:
         pod = pod_info.placed or pod_info.pod
@@ -130,27 +136,23 @@ class PodRows:
         return _Described(pod, algorithm, description, group, devices)
 
     def _describe(self, pod: Pod) -> PodDescription:
-        """Ask the algorithm. Its fault must not hide the pod."""
+        """Ask the algorithm. Its fault must not hide the pod, nor the page of all pods."""
         try:
-            return msgspec.convert(self._machine.driver.algorithm.describe(pod), PodDescription, from_attributes=True)
-        except Exception as error:
-            self._failed("describe", pod, error)
+            found = msgspec.convert(self._machine.driver.algorithm.describe(pod), PodDescription, from_attributes=True)
+            _encode(found)
+        except BaseException as error:
+            self._guard.raised("describe", error, pod)
             return PodDescription()
+        return found
 
     def _priority(self, pod: Pod, description: PodDescription) -> int:
         if description.priority is None:
             return pod.priority
         try:
-            return int(self._machine.driver.algorithm.current_priority(pod, description))
-        except Exception as error:
-            self._failed("current_priority", pod, error)
+            return int64(self._machine.driver.algorithm.current_priority(pod, description))
+        except BaseException as error:
+            self._guard.raised("current_priority", error, pod)
             return description.priority
-
-    def _failed(self, call: str, pod: Pod, error: Exception) -> None:
-        """Log each kind of fault once."""
-        if (call, type(error)) not in self._logged:
-            self._logged.add((call, type(error)))
-            log.error(f"{call} failed", pod=str(pod.key), exc_info=error)
 
 
 def devices_of(pod: Pod) -> int:

@@ -44,11 +44,12 @@ from extender.scheduling.events import (
 )
 from extender.scheduling.faults import FaultKind
 from extender.scheduling.machine import SchedulerStateMachine
+from extender.server.guard import SLOW
 from extender.server.loop import EngineLoop, Kinds, LoopBusy, Record
 from extender.server.readmodel import ReadModel
 from extender.server.replay_hint import not_recorded
 from extender.server.views import Readiness
-from extender.server.watchdog import SLOW, Watchdog, Watched
+from extender.server.watchdog import Watchdog, Watched
 
 #: The events that are answered at once.
 _Question = FilterRequested | PreemptRequested | ReconfigureRequested | AlgorithmPrepared
@@ -109,7 +110,9 @@ class Runtime:
             on_slow=self._was_slow,
         )
         self._slow = slow
-        self.model = ReadModel(machine, self.loop, algorithm=algorithm, replay=replay, messages=self.reader.messages.of)
+        self.model = ReadModel(
+            machine, self.loop, algorithm=algorithm, replay=replay, messages=self.reader.messages.of, slow=slow
+        )
         #: The algorithms that are prepared on the engine's instruction.
         self.preparations = machine.preparations
         #: Handles events of informers and committer, in order.

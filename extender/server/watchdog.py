@@ -24,6 +24,7 @@ import structlog
 
 from extender.logs.setup import traceback_text
 from extender.scheduling.faults import Fault, FaultKind, FaultLog
+from extender.server.guard import SLOW
 from extender.server.loop import EngineLoop, Held
 from extender.server.views import Metric
 
@@ -31,9 +32,6 @@ log = structlog.get_logger(__name__)
 
 #: Seconds between two looks.
 LOOK: Final = 0.25
-#: Seconds from which on a turn of the lock is slow, unless the settings say otherwise: a filter call usually takes a
-#: millisecond, and kube-scheduler gives up after its httpTimeout, 5 s or more.
-SLOW: Final = 1.0
 #: Seconds between two stacks of slow turns, and between two counts of the same fault.
 AGAIN: Final = 60.0
 #: Frames of a stack, the innermost ones.

@@ -25,11 +25,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from algorithm.interface import Bind, Phase, PodRefused, SchedulerAlgorithm, ScheduleResult, SuggestedNodes
+from algorithm.interface import Bind, Phase, PodRefused, SchedulerAlgorithm, ScheduleResult, SuggestedNodes, Wait
 from algorithm.model import Node, Pod
 from algorithm.reasons import Reason
+from extender.core.said import plain, type_name
+from extender.scheduling.driver import AlgorithmFault, wrong_with
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
+from extender.server.guard import AlgorithmGuard
 from extender.server.loop import EngineLoop
 
 #: One core's time, and the time of the loop's lock, divided by what copies may take of each.
@@ -74,6 +77,7 @@ class _Copy:
     def __init__(
         self,
         algorithm: SchedulerAlgorithm,
+        guard: AlgorithmGuard,
         generation: tuple[int, int],
         waiting: Mapping[str, Pod],
         own: Iterable[str],
@@ -82,7 +86,7 @@ class _Copy:
         self.generation = generation
         self.waiting = waiting
         self.older: dict[str, Verdict] = {}
-        self._algorithm = algorithm
+        self._algorithm, self._guard = algorithm, guard
         #: UIDs of the pods for which the algorithm keeps room: their answers are their own.
         self._own = frozenset(own)
         self._nodes = nodes
@@ -103,7 +107,7 @@ class _Copy:
         return self._of[uid]
 
     def ask(self, uid: str) -> Verdict:
-        """Raises what the algorithm raises."""
+        """Raises AlgorithmFault."""
         if len(self._answers) >= MOST_ANSWERS:
             self._answers.clear()
         pod = self.waiting[uid]
@@ -130,21 +134,27 @@ class _Copy:
 
     def _gang(self, pod: Pod) -> str:
         try:
-            gang = self._algorithm.gang(pod)
-        except Exception:  # a fault of the algorithm: `ask` reports it
+            return self._guard.free("gang", lambda: self._name_of_gang(pod), pod)
+        except AlgorithmFault:
             return ""
-        return "" if gang is None else gang.name
+
+    def _name_of_gang(self, pod: Pod) -> str:
+        gang = self._algorithm.gang(pod)
+        return "" if gang is None else str(gang.name)
 
     def _ask(self, pod: Pod) -> Verdict:
-        result = self._schedule(pod)
+        result = self._guard.free("schedule", lambda: self._schedule(pod), pod)
         node, why = (result.node, None) if isinstance(result, Bind) else ("", result.reason)
-        return Verdict(node, why, tuple(self._sentences(pod)))
+        return Verdict(node, why, self._guard.free("explain", lambda: tuple(self._sentences(pod)), pod))
 
-    def _schedule(self, pod: Pod) -> ScheduleResult | PodRefused:
+    def _schedule(self, pod: Pod) -> ScheduleResult:
         try:
-            return self._algorithm.schedule(pod, self._offered, Phase.FILTERING)
+            result = self._algorithm.schedule(pod, self._offered, Phase.FILTERING)
         except PodRefused as refused:
-            return refused
+            result = Wait(refused.reason)
+        if wrong := wrong_with(result):
+            raise TypeError(f"it returned {wrong}")
+        return result
 
     def _sentences(self, pod: Pod) -> Iterator[str]:
         return (sentence for sentence in bounded(self._algorithm.explain(pod)) if sentence)
@@ -154,20 +164,29 @@ def bounded(explained: Iterable[str], clock: Callable[[], float] = time.monotoni
     """What an algorithm explains, steps without a sentence ("") included, as far as the bounds allow."""
     end, number = clock() + EXPLAINING, 0
     for sentence in explained:
-        yield str(sentence)[:LONGEST_SENTENCE] if sentence else ""
+        yield plain(str(sentence), LONGEST_SENTENCE) if sentence else ""
         number += bool(sentence)
         if number == MOST_SENTENCES or clock() > end:
             return
 
 
+def _made(algorithm: Callable[[], SchedulerAlgorithm]) -> SchedulerAlgorithm:
+    """The copy. Raises TypeError for one that is no algorithm."""
+    twin: object = algorithm()
+    if not isinstance(twin, SchedulerAlgorithm):
+        raise TypeError(f"the copy is {type_name(twin)}, not an algorithm")
+    return twin
+
+
 def _maker(
     algorithm: Callable[[], SchedulerAlgorithm],
+    guard: AlgorithmGuard,
     generation: tuple[int, int],
     waiting: Mapping[str, Pod],
     own: Iterable[str],
     nodes: Iterable[Node],
 ) -> Callable[[], _Copy]:
-    return lambda: _Copy(algorithm(), generation, waiting, own, nodes)
+    return lambda: _Copy(guard.free("forks", lambda: _made(algorithm)), guard, generation, waiting, own, nodes)
 
 
 class WhatIf:
@@ -177,11 +196,13 @@ class WhatIf:
         self,
         machine: SchedulerStateMachine,
         loop: EngineLoop[Event, Instruction],
+        guard: AlgorithmGuard | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._machine = machine
+        self._guard = guard or AlgorithmGuard(machine.driver, loop)
         self._loop = loop
         self._clock = clock
         self._sleep = sleep
@@ -248,8 +269,8 @@ class WhatIf:
     def _answer(self, copy: _Copy, uid: str) -> Verdict:
         try:
             return copy.ask(uid)
-        except Exception as error:
-            return copy.fails(uid, self._raised("explain", error, copy.waiting[uid]))
+        except AlgorithmFault as fault:
+            return copy.fails(uid, str(fault))
 
     # -- the copy -------------------------------------------------------------------------------------------------
 
@@ -291,8 +312,8 @@ class WhatIf:
                 self._copy.take_answers(before)
         except NotImplementedError:
             self.possible = False
-        except Exception as error:
-            self._raised("forks", error)
+        except AlgorithmFault:
+            pass  # it is noted, and the older copy answers meanwhile
         finally:
             if was_enabled:
                 gc.enable()
@@ -304,18 +325,13 @@ class WhatIf:
         """
         driver = self._machine.driver
         began = time.perf_counter()
-        for algorithm in driver.algorithm.forks():
+        for algorithm in self._guard.steps("forks", driver.algorithm.forks, passes=(NotImplementedError,)):
             taken = None
             if algorithm is not None:
                 own = (*driver.preempting, *driver.reserved)
                 nodes = list(driver.nodes.values())
-                taken = _maker(algorithm, self._generation(), dict(driver.unallocated), own, nodes)
+                taken = _maker(algorithm, self._guard, self._generation(), dict(driver.unallocated), own, nodes)
             took = time.perf_counter() - began
             self.longest_hold = max(self.longest_hold, took)
             yield took, taken
             began = time.perf_counter()
-
-    def _raised(self, call: str, error: Exception, subject: object = None) -> str:
-        """Note a fault of the algorithm, and return its text."""
-        with self._loop.paused() as now:
-            return self._machine.driver.fault_log.raised(call, error, now, subject)

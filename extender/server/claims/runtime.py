@@ -34,9 +34,10 @@ from extender.claims.events import (
 )
 from extender.claims.records import PoolKey
 from extender.server.claims.answers import AnswerTimes
+from extender.server.guard import SLOW
 from extender.server.loop import EngineLoop, Kinds, Record
 from extender.server.views import Readiness
-from extender.server.watchdog import SLOW, Watchdog
+from extender.server.watchdog import Watchdog
 
 #: Called with the answer to a call.
 Done = Callable[[Answered], None]

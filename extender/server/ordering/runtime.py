@@ -10,8 +10,8 @@ from extender.kube.lease.elector import Fence, no_fence
 from extender.ordering.engine import OrderingEngine
 from extender.ordering.events import OrderingEvent, OrderingInstruction, TermBegun, TermEnded, Ticked
 from extender.server.engine_runtime import EngineRuntime, kinds_of
+from extender.server.guard import SLOW
 from extender.server.loop import Kinds, Record
-from extender.server.watchdog import SLOW
 
 _KINDS: Final[Kinds[OrderingEvent]] = kinds_of(OrderingEvent, term_begun=TermBegun, term_ended=TermEnded, tick=Ticked())
 

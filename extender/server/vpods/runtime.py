@@ -8,8 +8,8 @@ from typing import Final
 
 from extender.kube.lease.elector import Fence, no_fence
 from extender.server.engine_runtime import EngineRuntime, kinds_of
+from extender.server.guard import SLOW
 from extender.server.loop import Kinds, Record
-from extender.server.watchdog import SLOW
 from extender.vpods.engine import VPodEngine
 from extender.vpods.events import TermBegun, TermEnded, Ticked, VPodEvent, VPodInstruction
 

@@ -7,7 +7,7 @@ thousand pods must not delay kube-scheduler, whose verbs are served by the event
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -20,6 +20,7 @@ from starlette.responses import Response
 from algorithm.interface import InvalidArgument, PageNotFound
 from algorithm.model import Pod
 from algorithm.reasons import Reason
+from extender.scheduling.driver import AlgorithmFault
 from extender.scheduling.faults import Fault, FaultKind
 from extender.scheduling.state.node_info import NodeInfo
 from extender.scheduling.state.selector import Selector
@@ -278,6 +279,8 @@ def own_page_routes(runtime: Runtime, pool: Pool) -> APIRouter:
             raise HTTPException(404, missing.text or None) from missing
         except InvalidArgument as wrong:
             raise HTTPException(400, str(wrong)) from wrong
+        except AlgorithmFault as fault:  # it is in the log already
+            raise HTTPException(500, f"the algorithm failed to make this page: {fault}") from fault
 
     return router
 
@@ -347,7 +350,7 @@ def _cached(pod: Pod) -> CachedPodBody:
     )
 
 
-def _algorithm(state: Mapping[str, Any], faults: FaultsView) -> dict[str, Any]:
+def _algorithm(state: msgspec.Raw, faults: FaultsView) -> dict[str, Any]:
     """AlgorithmBody, but for `state`: only msgspec encodes what an algorithm shows."""
     recent = sorted(faults.last_of.values(), key=lambda fault: -fault.at)
     return {

@@ -9,6 +9,7 @@ import itertools
 import os
 import re
 import shlex
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +64,10 @@ class Faulty(PlainAlgorithm):
         return Wait(reason(Code.NO_NODE_FITS))
 
     def page(self, path: str) -> object:
+        if path == "exits":
+            sys.exit("bye")
+        if path == "stops":
+            raise StopIteration("bye")
         return {"state": {}}[path]
 
 
@@ -141,6 +146,17 @@ def test_a_page_of_its_own_that_fails_is_named_on_the_page_for_people(faulty: Lo
     assert any("nodes" in piece for piece in pieces.values())
     (fault,) = client.get("/v1/inspect/algorithm").json["lastOfEachKind"]
     assert (fault["call"], fault["text"]) == ("page", "KeyError: 'cells'")
+
+
+@pytest.mark.parametrize(("path", "said"), [("exits", "SystemExit: bye"), ("stops", "StopIteration: bye")])
+def test_a_page_that_would_end_the_server_costs_that_page_only(faulty: LocalCluster, path: str, said: str) -> None:
+    client = faulty.waggle.client
+    answer = client.get(f"/v1/inspect/{path}")
+    assert (answer.status, answer.json["error"]) == (500, f"the algorithm failed to make this page: {said}")
+    assert 'waggle_algorithm_faults_total{algorithm="faulty",kind="raised"} 1.0' in client.get("/metrics").text
+    assert f"page: {said}" in client.get("/readyz").json["detail"]
+    faulty.pod("p")
+    assert faulty.filter("p", ["n0"]) is not None
 
 
 @pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason=ABSENT)

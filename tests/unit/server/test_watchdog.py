@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -21,9 +22,10 @@ from algorithm.reasons import Code, reason
 from extender.scheduling.events import NodeSeen, Synced
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.server import readmodel
+from extender.server.guard import SLOW
 from extender.server.replay_hint import recorded_in
 from extender.server.runtime import Runtime
-from extender.server.watchdog import AGAIN, SLOW
+from extender.server.watchdog import AGAIN
 from tests.support.engine.objects import node, pod
 from tests.support.engine.plain_algorithm import PlainAlgorithm
 
@@ -173,7 +175,7 @@ def test_a_gauge_that_is_not_valid_is_named(watched: Watched) -> None:
 
 def test_an_algorithm_that_cannot_show_its_state_is_a_fault_and_no_error_of_the_page(watched: Watched) -> None:
     watched.algorithm.inspect = fails  # type: ignore[assignment]
-    assert watched.runtime.model.algorithm_state() == {}
+    assert watched.runtime.model.algorithm_state() == msgspec.Raw(b"{}")
     last = watched.runtime.model.algorithm_faults().last
     assert last is not None
     assert (last.call, last.text) == ("inspect", "ValueError: no such label")

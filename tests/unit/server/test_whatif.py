@@ -184,7 +184,7 @@ def test_a_fault_is_noted_and_the_question_not_repeated():
     assert found == dict.fromkeys(uids, Verdict(fault="ZeroDivisionError: why"))
     assert len(asked) == 2
     fault = world.machine.driver.fault_log.last
-    assert (fault.call, fault.text, fault.count) == ("explain", "ZeroDivisionError: why", 2)
+    assert (fault.call, fault.text, fault.count) == ("schedule", "ZeroDivisionError: why", 2)
 
 
 def test_a_pod_that_is_refused_as_declared_has_that_reason():

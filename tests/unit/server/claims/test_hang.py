@@ -12,7 +12,7 @@ from extender.claims.engine import ClaimEngine
 from extender.claims.events import Synced
 from extender.server.claims import metrics
 from extender.server.claims.runtime import ClaimRuntime
-from extender.server.watchdog import SLOW
+from extender.server.guard import SLOW
 
 HANG = 30.0
 
