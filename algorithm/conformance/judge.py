@@ -51,6 +51,25 @@ class Judge:
         return self.life.look == "always"
 
 
+class PeriodicJudge(Judge):
+    """A costly judge that looks now and then, as often as it is due, and once more when the life is over."""
+
+    def after(self, call: Call, answer: Any) -> None:
+        if self.is_due_after(call):
+            self.look()
+
+    def end(self) -> None:
+        self.look()
+
+    def is_due_after(self, call: Call) -> bool:
+        """Whether it looks after this call."""
+        return self.is_due()
+
+    def look(self) -> None:
+        """Look at the algorithm. Raises ContractBroken if its promise is broken."""
+        raise NotImplementedError
+
+
 def promise(kept: bool, broken: str) -> None:
     """Raise ContractBroken with this sentence if a promise is not kept."""
     if not kept:

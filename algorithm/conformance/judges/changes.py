@@ -8,7 +8,7 @@ import msgspec
 
 from algorithm.conformance.calls import AddNode, Ask, Call, Faulty, FoundBound, Lapse, Submit, UpdateNode
 from algorithm.conformance.guard import Guarded
-from algorithm.conformance.judge import Judge, promise
+from algorithm.conformance.judge import Judge, PeriodicJudge, promise
 from algorithm.conformance.judges.traces import changed_since_twin
 from algorithm.conformance.observation import Observation, answers, difference, kinds, numbers, observe
 from algorithm.conformance.results import shown
@@ -107,18 +107,14 @@ class EverythingGivenBack(Judge):
         promise(not named, f"all pods are gone, and inspect() still names {', '.join(named)}")
 
 
-class RecoveryInAnyOrder(Judge):
+class RecoveryInAnyOrder(PeriodicJudge):
     name = "recovery-in-any-order"
     every = 7
 
-    def after(self, call: Call, answer: Any) -> None:
-        if self.is_due() and not isinstance(call, Ask):
-            self._compare()
+    def is_due_after(self, call: Call) -> bool:
+        return self.is_due() and not isinstance(call, Ask)
 
-    def end(self) -> None:
-        self._compare()
-
-    def _compare(self) -> None:
+    def look(self) -> None:
         nodes = tuple(sorted(self.life.nodes))
         first: Observation | None = None
         for seed in range(4):
@@ -129,7 +125,7 @@ class RecoveryInAnyOrder(Judge):
             first = first or seen
 
 
-class RecoveryKeepsDecisions(Judge):
+class RecoveryKeepsDecisions(PeriodicJudge):
     """Compares an algorithm with a new one that was told what there is.
 
     A new one knows no preemptions and no lapsed places. If there are any, it is a twin that is compared, which was told
@@ -139,12 +135,8 @@ class RecoveryKeepsDecisions(Judge):
     name = "recovery-keeps-decisions"
     every = 7
 
-    def after(self, call: Call, answer: Any) -> None:
-        if (self.is_due() or self._is_busy_again(call)) and not isinstance(call, Ask):
-            self._compare()
-
-    def end(self) -> None:
-        self._compare()
+    def is_due_after(self, call: Call) -> bool:
+        return (self.is_due() or self._is_busy_again(call)) and not isinstance(call, Ask)
 
     def _is_busy_again(self, call: Call) -> bool:
         """Whether the call was about a node on which pods run: an algorithm may have forgotten them."""
@@ -152,7 +144,7 @@ class RecoveryKeepsDecisions(Judge):
             return False
         return any(pod.node_name == call.node.name for pod in self.life.allocated.values())
 
-    def _compare(self) -> None:
+    def look(self) -> None:
         halves = not self.life.history
         now, fresh = self._now(), self.life.restarted()
         nodes = all_well(self.life, now, fresh) if self.life.history else tuple(sorted(self.life.nodes))
@@ -204,18 +196,11 @@ def probe_of(life: Life, pod: Pod) -> Pod:
     return life.kept(msgspec.structs.replace(pod, uid=f"{pod.uid}-again", node_name=""))
 
 
-class InstancesIndependent(Judge):
+class InstancesIndependent(PeriodicJudge):
     name = "instances-independent"
     every = 8
 
-    def after(self, call: Call, answer: Any) -> None:
-        if self.is_due():
-            self._compare()
-
-    def end(self) -> None:
-        self._compare()
-
-    def _compare(self) -> None:
+    def look(self) -> None:
         before = observe(self.life)
         if difference(before, observe(self.life)):
             return

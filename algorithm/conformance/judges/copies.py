@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from algorithm.conformance.calls import Call
 from algorithm.conformance.guard import Guarded
-from algorithm.conformance.judge import Judge, promise
+from algorithm.conformance.judge import Judge, PeriodicJudge, promise
 from algorithm.conformance.judges.traces import comparable
 from algorithm.conformance.observation import asked, difference, observe
 from algorithm.conformance.results import shown
@@ -47,21 +46,7 @@ def disturbances(judge: Judge, of: Guarded) -> Iterator[None]:
     yield
 
 
-class _OfCopies(Judge):
-    every = 7
-
-    def after(self, call: Call, answer: Any) -> None:
-        if self.is_due():
-            self.look()
-
-    def end(self) -> None:
-        self.look()
-
-    def look(self) -> None:
-        raise NotImplementedError
-
-
-class ForkEqual(_OfCopies):
+class ForkEqual(PeriodicJudge):
     name = "fork-equal"
     every = 4
 
@@ -73,8 +58,9 @@ class ForkEqual(_OfCopies):
         )
 
 
-class ForkIndependent(_OfCopies):
+class ForkIndependent(PeriodicJudge):
     name = "fork-independent"
+    every = 7
 
     def look(self) -> None:
         before = observe(self.life)
@@ -93,10 +79,11 @@ class ForkIndependent(_OfCopies):
         promise(not changed, f"what the original was told changed its fork. {changed}")
 
 
-class ForksCopyAMoment(_OfCopies):
+class ForksCopyAMoment(PeriodicJudge):
     """Takes a copy in pieces, with changes in between."""
 
     name = "forks-copy-a-moment"
+    every = 7
 
     def look(self) -> None:
         original = self.life.algorithm.twin()

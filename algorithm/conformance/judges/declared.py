@@ -9,7 +9,7 @@ from zlib import crc32
 import msgspec
 
 from algorithm.conformance.calls import AddNode, Ask, Call, FoundBound, Submit, UpdateNode
-from algorithm.conformance.judge import Judge, promise
+from algorithm.conformance.judge import PeriodicJudge, promise
 from algorithm.conformance.observation import answers, difference
 from algorithm.model import Node, Pairs, Pod, pairs
 
@@ -17,7 +17,7 @@ from algorithm.model import Node, Pairs, Pod, pairs
 _VALUES = ("1", "true", "0", "n0", "2", "100", "{}", "a")
 
 
-class AnnotationsDeclared(Judge):
+class AnnotationsDeclared(PeriodicJudge):
     """Compares with a twin whose records also have annotations that the server would not keep.
 
     These are the annotations that the world gives to pods and nodes, and names like those of annotations in the code.
@@ -51,14 +51,10 @@ class AnnotationsDeclared(Judge):
                 names.add(name)
                 self._values[whose, name] = value
 
-    def after(self, call: Call, answer: Any) -> None:
-        if self.is_due() and not isinstance(call, Ask):
-            self._compare()
+    def is_due_after(self, call: Call) -> bool:
+        return self.is_due() and not isinstance(call, Ask)
 
-    def end(self) -> None:
-        self._compare()
-
-    def _compare(self) -> None:
+    def look(self) -> None:
         if not self._of_pods and not self._of_nodes:
             return
         nodes = tuple(sorted(self.life.nodes))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from algorithm.conformance.calls import Ask, Call, Replace, SetTime
 from algorithm.conformance.guard import Guarded
-from algorithm.conformance.judge import Judge, promise
+from algorithm.conformance.judge import Judge, PeriodicJudge, promise
 from algorithm.conformance.observation import (
     Observation,
     Refused,
@@ -178,18 +178,11 @@ def _reasons(answer: Any) -> list[tuple[str, Reason]]:
             return []
 
 
-class SetTimeDecidesNothing(Judge):
+class SetTimeDecidesNothing(PeriodicJudge):
     name = "set-time-decides-nothing"
     every = 6
 
-    def after(self, call: Call, answer: Any) -> None:
-        if self.is_due():
-            self._compare()
-
-    def end(self) -> None:
-        self._compare()
-
-    def _compare(self) -> None:
+    def look(self) -> None:
         nodes = tuple(sorted(self.life.nodes))
         seen = [answers(self._told(step), self.life.waiting, nodes) for step in (None, 1.0, 86_400.0 * 400)]
         for other in seen[1:]:
@@ -209,20 +202,16 @@ class SetTimeDecidesNothing(Judge):
         return self.life.algorithm.twin(edit)
 
 
-class QuestionsChangeNothing(Judge):
+class QuestionsChangeNothing(PeriodicJudge):
     """The questions of people: pages, explanations, numbers, scores, copies."""
 
     name = "questions-change-nothing"
     every = 6
 
-    def after(self, call: Call, answer: Any) -> None:
-        if self.is_due() and not isinstance(call, SetTime):
-            self._compare()
+    def is_due_after(self, call: Call) -> bool:
+        return self.is_due() and not isinstance(call, SetTime)
 
-    def end(self) -> None:
-        self._compare()
-
-    def _compare(self) -> None:
+    def look(self) -> None:
         before: Observation = observe(self.life)
         if difference(before, observe(self.life)):
             return  # the answers move by themselves; other checks say so

@@ -9,9 +9,8 @@ from typing import Any
 
 import msgspec
 
-from algorithm.conformance.calls import Call
 from algorithm.conformance.guard import MOST_PIECES
-from algorithm.conformance.judge import Judge, promise
+from algorithm.conformance.judge import PeriodicJudge, promise
 from algorithm.conformance.observation import current_priority, read_page
 from algorithm.conformance.results import shown
 from algorithm.gauges import sound
@@ -25,18 +24,8 @@ _LONGEST_SENTENCE = 10_000
 ODD_PATHS = ("", "/", "no-such-page", "pods/../../etc", "a/" * 50, "%00", "\u00e9", "x" * 5000)
 
 
-class _OfViews(Judge):
+class _OfViews(PeriodicJudge):
     every = 3
-
-    def after(self, call: Call, answer: Any) -> None:
-        if self.is_due():
-            self.look()
-
-    def end(self) -> None:
-        self.look()
-
-    def look(self) -> None:
-        raise NotImplementedError
 
     def pods(self) -> list[Pod]:
         """Some pods of all kinds, those that are gone among them."""
