@@ -36,6 +36,8 @@ from algorithm.reasons import Code, FixedReasons, Reason, reason
 
 #: Names that `inspect` shows.
 _SHOWN = 100
+#: Victims that a reason names.
+_NAMED = 10
 
 
 class FgdAlgorithm(SchedulerAlgorithm):
@@ -147,16 +149,23 @@ class FgdAlgorithm(SchedulerAlgorithm):
             return Found(node, (enough[drawn // len(fit) % len(enough)],))
         return Found(node, tuple(enough[: need.gpus]))
 
-    def _make_room(self, pod: Pod, need: Need, offered: SuggestedNodes, phase: Phase) -> Preempt | None:
+    def _make_room(self, pod: Pod, need: Need, offered: SuggestedNodes, phase: Phase) -> Preempt | Wait | None:
+        """The plan; None if eviction makes no room; in EVICTING, Wait if every plan needs a protected pod."""
         state = self._state
-        spared = state.lingering | (state.protected if phase is Phase.EVICTING else frozenset())
+        protected = state.protected if phase is Phase.EVICTING else frozenset()
+        spared = state.lingering | protected
         kept = state.preempting.get(pod.uid)
         if kept is not None and kept[1] in offered:
             left = [uid for uid in kept[2] if uid in state.allocated]
             if left and spared.isdisjoint(left):
                 return _preempt(tuple(sorted(Victim(kept[1], uid) for uid in left)), kept[1])
-        victims = find_victims(state, pod, need, offered.as_set() - self._kept_from(pod), spared)
-        return _preempt(tuple(victims), victims[0].node) if victims else None
+        names = offered.as_set() - self._kept_from(pod)
+        victims = find_victims(state, pod, need, names, spared)
+        if victims:
+            return _preempt(tuple(victims), victims[0].node)
+        forbidden = find_victims(state, pod, need, names, state.lingering) if protected else []
+        keys = [str(state.allocated[each.uid].key) for each in forbidden if each.uid in protected]
+        return Wait(reason(Code.VICTIM_PROTECTED, victims=keys[:_NAMED])) if keys else None
 
     def _refuse(self, need: Need, offered: SuggestedNodes) -> Wait:
         state = self._state
@@ -259,4 +268,4 @@ def _annotation(gpus: tuple[int, ...]) -> Pairs:
 
 
 def _preempt(victims: tuple[Victim, ...], node: str) -> Preempt:
-    return Preempt(victims, reason(Code.PREEMPTIBLE, victims=[each.uid for each in victims[:10]]), node)
+    return Preempt(victims, reason(Code.PREEMPTIBLE, victims=[each.uid for each in victims[:_NAMED]]), node)

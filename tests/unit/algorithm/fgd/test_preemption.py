@@ -8,6 +8,7 @@ from algorithm.conformance.harness import AlgorithmHarness
 from algorithm.fgd import FgdAlgorithm, FgdSettings
 from algorithm.interface import Phase, Preempt, Wait
 from algorithm.model import Pod
+from algorithm.reasons import Code
 from tests.support.fgd.records import node
 
 
@@ -53,3 +54,17 @@ def test_a_protected_victim_is_spared_where_waggle_evicts() -> None:
     evicting = cluster.schedule(important, phase=Phase.EVICTING)
     assert isinstance(evicting, Preempt)
     assert [victim.uid for victim in evicting.victims] == ["b"]
+
+
+def test_protected_pods_are_named_if_they_alone_forbid_every_plan() -> None:
+    cluster, important = full()
+    cluster.algorithm.set_protected_pods(frozenset({"a", "b"}))
+    evicting = cluster.schedule(important, phase=Phase.EVICTING)
+    assert isinstance(evicting, Wait)
+    assert evicting.reason.code is Code.VICTIM_PROTECTED
+    assert evicting.reason.text.endswith("ns/a")
+    assert isinstance(cluster.schedule(important, phase=Phase.PREEMPTING), Preempt)
+    cluster.algorithm.set_lingering_pods(frozenset({"a", "b"}))
+    gone = cluster.schedule(important, phase=Phase.EVICTING)
+    assert isinstance(gone, Wait)
+    assert gone.reason.code is not Code.VICTIM_PROTECTED
