@@ -236,8 +236,8 @@ class SchedulerAlgorithm(ABC):
     def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
         """Return where an unallocated pod goes, which pods to evict for it, or why it waits. Leaves no trace.
 
-        `pod` is the caller's record. add_unallocated_pod was always called before, maybe with an older record. Raises
-        PodRefused if the pod can never be scheduled as declared.
+        `pod` is the caller's record: decide by it. add_unallocated_pod was always called before, maybe with an older
+        record. Raises PodRefused if the pod can never be scheduled as declared.
         """
 
     # -- optional ---------------------------------------------------------------------------------------------
@@ -248,7 +248,8 @@ class SchedulerAlgorithm(ABC):
     def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:  # noqa: B027
         """Keep room for this pod on `node`: your `Preempt` was accepted. Called again when the plan changes.
 
-        Keep it until `delete_preempting_pod`, or `add_allocated_pod` for the pod, whichever comes first.
+        Keep it until `delete_preempting_pod`, or `add_allocated_pod` for the pod, whichever comes first. Until then no
+        pod of the same or a lower priority gets it.
         """
 
     def delete_preempting_pod(self, pod: Pod) -> None:  # noqa: B027
@@ -257,7 +258,8 @@ class SchedulerAlgorithm(ABC):
     def set_protected_pods(self, uids: frozenset[str]) -> None:  # noqa: B027
         """Name none of these pods as a victim in EVICTING: a PodDisruptionBudget forbids it now, or they do not go.
 
-        The set is complete and replaces the one before. If every plan needs one of them, answer VICTIM_PROTECTED.
+        The set is complete and replaces the one before. If every plan needs one of them, wait with VICTIM_PROTECTED:
+        the extender asks again when the set becomes smaller. Do not use this code if an empty set gave no plan, either.
         """
 
     def set_lingering_pods(self, uids: frozenset[str]) -> None:  # noqa: B027

@@ -55,6 +55,12 @@ CHECKS = (
         "set_protected_pods",
     ),
     Check(
+        "protected-plans-said",
+        DECISIONS,
+        "In EVICTING, a pod waits with VICTIM_PROTECTED if, and only if, protected pods alone forbid every plan.",
+        "set_protected_pods",
+    ),
+    Check(
         "lingering-pods-spared",
         DECISIONS,
         "In no phase is a pod of `set_lingering_pods` a victim.",
@@ -69,6 +75,11 @@ CHECKS = (
         "same-question-same-answer",
         DECISIONS,
         "While nothing changes, the same question gets the same answer, in this and in another instance.",
+    ),
+    Check(
+        "callers-record-decides",
+        DECISIONS,
+        "`schedule` decides by the record that it gets, also if an older record of the pod was reported.",
     ),
     Check("node-order-decides-nothing", DECISIONS, "The order in which nodes are offered does not matter."),
     Check(
@@ -104,6 +115,11 @@ CHECKS = (
         "recovery-keeps-decisions",
         CHANGES,
         "After a restart, every question has the same answer as before (unless the world declares its `history`).",
+    ),
+    Check(
+        "preemptors-room-kept",
+        CHANGES,
+        "Once a Preempt is accepted, no pod of the same or a lower priority gets the room of its victims.",
     ),
     Check("instances-independent", CHANGES, "What one instance is told changes no other instance."),
     Check("reserved-pods-wait", CHANGES, "`reserved_pods` is a frozenset of UIDs of waiting pods.", "reserved_pods"),

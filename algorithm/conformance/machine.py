@@ -55,6 +55,10 @@ _UNKNOWN_NODE = "never-seen"
 _HIGH = 1_000_000
 #: What happens while a node with pods is away; most often nothing.
 _MEANWHILE = ("", "", "one pod goes", "pods come", "preemptions end", "cordoned")
+#: Plans that are asked for one after the other, while their victims cannot be evicted.
+_MOST_PLANS = 4
+#: Times that pods are created to fill a node.
+_MOST_TO_FILL = 4
 #: How often Hypothesis is asked again for lives.
 _MOST_ATTEMPTS = 50
 
@@ -310,12 +314,45 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
         @precondition(lambda self: self.life.waiting and self.life.allocated and self.life.nodes)
         @rule(pick=_picks, spare=st.sampled_from([Protect, Linger]))
         def victims_cannot_be_evicted(self, pick: int, spare: type[Protect] | type[Linger]) -> None:
-            """As the extender does when an eviction is refused or comes to nothing: it asks for another plan."""
-            ask = Ask(self.pick(self.life.waiting, pick), tuple(sorted(self.life.nodes)), Phase.EVICTING)
+            self.asked_for_others(self.pick(self.life.waiting, pick), tuple(sorted(self.life.nodes)), spare)
+
+        @precondition(lambda self: self.life.nodes and len(self.life.allocated) < _MOST_ALLOCATED)
+        @rule(data=st.data(), pick=_picks, spare=st.sampled_from([None, Protect, Linger]))
+        def important_pod_comes_to_a_full_node(
+            self, data: st.DataObject, pick: int, spare: type[Protect] | type[Linger] | None
+        ) -> None:
+            """Pods of low priority fill one node; then its plan is accepted, or its victims cannot be evicted."""
+            offer = (self.pick(self.busy_nodes() or self.life.nodes, pick),)
+            for _ in range(_MOST_TO_FILL):
+                pods = tuple(msgspec.structs.replace(pod, priority=0) for pod in self.new_pods(data))
+                self.do(Submit(pods))
+                for pod in pods:
+                    self.do(Ask(pod.uid, offer, Phase.FILTERING), Allocate(pod.uid))
+                if any(pod.uid in self.life.waiting for pod in pods):
+                    break
+            first, *_ = (msgspec.structs.replace(pod, priority=_HIGH, may_preempt=True) for pod in self.new_pods(data))
+            self.do(Submit((first,)))
+            if spare is None:
+                self.preempts(
+                    first.uid, offer, Phase.EVICTING if pick % 2 else Phase.PREEMPTING, goes_on=bool(pick % 3)
+                )
+            else:
+                self.asked_for_others(first.uid, offer, spare)
+
+        def asked_for_others(self, uid: str, offer: tuple[str, ...], spare: type[Protect] | type[Linger]) -> None:
+            """As the extender does when an eviction is refused or comes to nothing: it asks for another plan.
+
+            Protected pods become more, until there is no plan. Others linger each time: a new set replaces the old one.
+            """
+            ask = Ask(uid, offer, Phase.EVICTING)
             self.do(ask)
-            answer = self.life.answers.get(ask.uid)
-            if isinstance(answer, Preempt):
-                self.do(spare(tuple(sorted({victim.uid for victim in answer.victims}))), ask)
+            spared: set[str] = set()
+            for _ in range(_MOST_PLANS):
+                answer = self.life.answers.get(uid)
+                if not isinstance(answer, Preempt) or not answer.victims:
+                    return
+                spared = {victim.uid for victim in answer.victims} | (spared if spare is Protect else set())
+                self.do(spare(tuple(sorted(spared))), ask)
 
         def victims_go(self, uid: str) -> None:
             self.do(*(Delete(victim.uid) for victim in self.life.preempting.get(uid, ())))
@@ -340,9 +377,12 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
         @precondition(lambda self: self.life.reserved() or self.life.lapsed)
         @rule(some=_picks)
         def places_lapse(self, some: int) -> None:
-            """kube-scheduler did not ask about some of them in time, or asks about them again."""
+            """kube-scheduler did not ask about some of them in time, then about others: a set replaces the old one."""
             reserved = sorted(self.life.reserved() | self.life.lapsed & self.life.waiting.keys())
-            self.do(Lapse(tuple(uid for at, uid in enumerate(reserved) if some >> at % 16 & 1)))
+            first = {uid for at, uid in enumerate(reserved) if some >> at % 15 & 1}
+            self.do(Lapse(tuple(sorted(first))))
+            if some >> 15:
+                self.do(Lapse(tuple(uid for uid in reserved if uid not in first)))
 
         @rule(what=st.sampled_from(["time", "protect", "linger", "restart", "fork"]), pick=_picks)
         def something_rare_happens(self, what: str, pick: int) -> None:

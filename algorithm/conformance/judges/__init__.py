@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from algorithm.conformance.judge import Judge
-from algorithm.conformance.judges import answers, changes, copies, declared, habits, traces, views
+from algorithm.conformance.judges import (
+    answers,
+    changes,
+    copies,
+    declared,
+    habits,
+    preemptions,
+    records,
+    traces,
+    views,
+)
 
 #: The side effects come first: a socket that cannot be opened makes answers differ, too.
 JUDGES: dict[str, type[Judge]] = {
     judge.name: judge
-    for room in (habits, answers, traces, changes, copies, views, declared)
+    for room in (habits, answers, traces, preemptions, records, changes, copies, views, declared)
     for judge in vars(room).values()
     if isinstance(judge, type) and issubclass(judge, Judge) and hasattr(judge, "name")
 }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_ASKED = 3
 
 
-class _OfAnswers(Judge):
+class OfAnswers(Judge):
     """A judge of the answers to questions: those of the life, and some that it asks by itself while lives are drawn.
 
     A question of its own that shows a failure becomes a call of the life, so that the program that is shown has it.
@@ -72,7 +72,7 @@ def _answer(life: Life, pod: Pod, offer: tuple[str, ...], phase: Phase) -> Any:
         return error
 
 
-class WellFormed(_OfAnswers):
+class WellFormed(OfAnswers):
     name = "answers-well-formed"
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
@@ -155,7 +155,7 @@ def victims_of(answer: Any) -> Iterator[Victim]:
             yield from plan.victims
 
 
-class OnlyOffered(_OfAnswers):
+class OnlyOffered(OfAnswers):
     name = "only-offered-nodes"
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
@@ -176,7 +176,7 @@ class OnlyOffered(_OfAnswers):
         return found is not None and self.life.algorithm.gang(found) is not None
 
 
-class LowerPriority(_OfAnswers):
+class LowerPriority(OfAnswers):
     name = "victims-run-with-lower-priority"
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
@@ -196,7 +196,7 @@ class LowerPriority(_OfAnswers):
         promise(len(set(own_victims)) == len(own_victims), f"{pod.key} names a victim twice: {', '.join(own_victims)}")
 
 
-class PreemptionPolicyObeyed(_OfAnswers):
+class PreemptionPolicyObeyed(OfAnswers):
     name = "preemption-policy-obeyed"
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
@@ -209,7 +209,7 @@ class PreemptionPolicyObeyed(_OfAnswers):
             promise(allowed, f"{preemptor and preemptor.key} may not preempt, and the plan has victims for it {where}")
 
 
-class PlansNameWaitingPods(_OfAnswers):
+class PlansNameWaitingPods(OfAnswers):
     name = "plans-name-waiting-pods"
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
@@ -223,7 +223,7 @@ class PlansNameWaitingPods(_OfAnswers):
             promise(uid in self.life.waiting, f"the plan of {pod.key} names {uid}, which does not wait")
 
 
-class ProtectedSpared(_OfAnswers):
+class ProtectedSpared(OfAnswers):
     name = "protected-pods-spared"
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
@@ -235,7 +235,7 @@ class ProtectedSpared(_OfAnswers):
                 )
 
 
-class LingeringSpared(_OfAnswers):
+class LingeringSpared(OfAnswers):
     name = "lingering-pods-spared"
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
@@ -246,7 +246,7 @@ class LingeringSpared(_OfAnswers):
             )
 
 
-class OnlyRefusals(_OfAnswers):
+class OnlyRefusals(OfAnswers):
     name = "questions-raise-only-refusals"
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
@@ -259,7 +259,7 @@ class OnlyRefusals(_OfAnswers):
         promise(not flaw, f"{asked} raised PodRefused, and {flaw}")
 
 
-class IncompleteGangsHaveNames(_OfAnswers):
+class IncompleteGangsHaveNames(OfAnswers):
     name = "incomplete-gangs-have-names"
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:

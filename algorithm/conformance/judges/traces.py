@@ -56,12 +56,19 @@ class LeavesNoTrace(Judge):
 
 def comparable(life: Life, algorithm: Guarded) -> Observation:
     """What two instances can be compared by. With a declared history, answers count by their kinds, and only those to
-    offers of all nodes."""
+    offers of all nodes of the world, when all of these are there and well."""
     found = observe(life, algorithm)
     if not life.history:
         return found
     rest = {label: each for label, each in found.items() if not label.startswith("schedule(")}
+    if not _are_all_well(life):
+        return rest
     return {**rest, **kinds(answers(algorithm, life.waiting, tuple(sorted(life.nodes)), halves=False))}
+
+
+def _are_all_well(life: Life) -> bool:
+    well = {name for name, node in life.nodes.items() if node.ready and not node.unschedulable}
+    return well == life.nodes.keys() | set(life.node_names)
 
 
 def changed_since_twin(life: Life) -> str:

@@ -173,7 +173,8 @@ class Everything(SchedulerAlgorithm):
             lower = self.lower(name, pod)
             candidates = [each for each in lower if not self.spared(each, phase)]
             needed = 1 - self.free(name, pod)
-            is_protected |= len(candidates) < needed <= len(lower)
+            unprotected = [each for each in lower if each.uid not in self.lingering]
+            is_protected |= len(candidates) < needed <= len(unprotected)
             if len(candidates) >= needed:
                 victims = candidates[:needed]
                 keys = [str(each.key) for each in victims]

@@ -23,12 +23,12 @@ BROKEN = Plugin(settings=Settings, create=IgnoresTheOffer)
 ONLY = ["only-offered-nodes", "answers-well-formed", "fork-equal"]
 
 
-@conformance(BROKEN, {"slots": 2}, only=ONLY, lives=4)
+@conformance(BROKEN, {"slots": 2}, only=ONLY, lives=8)
 def test_broken(tmp_path):
     assert tmp_path.is_dir()
 
 
-@conformance(BROKEN, skip={"only-offered-nodes": "it knows better", "answers-well-formed": "no"}, only=ONLY, lives=4)
+@conformance(BROKEN, skip={"only-offered-nodes": "it knows better", "answers-well-formed": "no"}, only=ONLY, lives=8)
 class TestExcused: ...
 """
 

@@ -33,7 +33,7 @@ def report() -> Report:
         Request(
             plugin=f"{FAULTY}:IGNORES_THE_OFFER",
             only=("only-offered-nodes", "prints-nothing"),
-            lives=5,
+            lives=8,
             settings={"slots": 2},
         )
     )

@@ -1,0 +1,62 @@
+"""The judge of records: `schedule` decides by the record that it gets, not by the one that was reported before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from algorithm.conformance.calls import Ask, Call
+from algorithm.conformance.judge import PeriodicJudge, promise
+from algorithm.conformance.observation import asked, kinds, told
+from algorithm.interface import Phase
+from algorithm.model import Pod
+
+#: Pods that are asked about with other records, and so many times as much as such a pod asks for.
+_MOST_ASKED = 3
+_MUCH = 1000
+
+
+class CallersRecordDecides(PeriodicJudge):
+    """Asks about a pod with a newer record, and asks an instance that was told of this record before.
+
+    Only the kinds of the answers must be equal: what waits may rightly decide between nodes.
+    """
+
+    name = "callers-record-decides"
+    every = 6
+
+    def is_due_after(self, call: Call) -> bool:
+        return self.is_due() and not isinstance(call, Ask)
+
+    def look(self) -> None:
+        nodes = tuple(sorted(self.life.nodes))
+        alone = [pod for uid, pod in sorted(self.life.waiting.items()) if uid not in self.life.preempting]
+        for pod in alone[:_MOST_ASKED] if nodes else ():
+            for newer in self._newer(pod):
+                self._judge(pod, newer, nodes)
+
+    def _judge(self, pod: Pod, newer: Pod, nodes: tuple[str, ...]) -> None:
+        told_late, told_before = self.life.algorithm.twin(), self.life.algorithm.twin()
+        told_before.delete_unallocated_pod(pod)
+        told_before.add_unallocated_pod(newer)
+        for phase in (Phase.FILTERING, Phase.EVICTING):
+            label = f"schedule({pod.key}, {phase.value})"
+            late, before = (asked(each, newer, nodes, phase) for each in (told_late, told_before))
+            same = kinds({label: late}) == kinds({label: before})
+            what = f"{label} gets a newer record than was reported, and answers {told(late)}"
+            promise(same, f"{what}. Reported before, the same record gets {told(before)}. It is {newer!r}")
+
+    def _newer(self, pod: Pod) -> Iterator[Pod]:
+        """The pod when it asks for much, for nothing, and for what another one asks for (as no member of a gang)."""
+        yield msgspec.structs.replace(pod, requests=tuple((name, amount * _MUCH) for name, amount in pod.requests))
+        yield msgspec.structs.replace(pod, requests=())
+        if self.life.algorithm.gang(pod) is not None:
+            return
+        for other in list(self.life.seen.values())[-4:]:
+            if other.annotations != pod.annotations and not other.group:
+                like = msgspec.structs.replace(pod, annotations=other.annotations, requests=other.requests)
+                newer = self.life.kept(like)
+                if self.life.algorithm.gang(newer) is None:
+                    yield newer
+                    return
