@@ -60,6 +60,8 @@ def test_gangs_are_placed_whole_all_the_same():
     with world(nodes=4) as w:
         gangs = [w.gang(f"g{i}", 4, cpu="2") for i in range(3)]
         names = [name for gang in gangs for name in gang]
+        # These clients ask once. A member of a gang that Waggle has not seen all of has to be asked about again.
+        w.until(lambda: len(w.waggle.pod_infos()) == len(names))
 
         in_threads(client(w, names, 1), client(w, names, 2))
 

@@ -11,10 +11,12 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from http import HTTPStatus
 from typing import Any
 
 import pytest
 
+from extender.embedded.apiserver.errors import ApiError
 from tests.faults.arena import TIMING
 from tests.faults.table import LATE, pairs
 from tests.support.apiserver.proxy import Proxy
@@ -65,8 +67,11 @@ class Chaos:
     def delete(self) -> None:
         pods = [pod["metadata"]["name"] for pod in self.w.cluster.objects("pods")]
         for name in self.chance.sample(pods, min(len(pods), 2)):
-            if self.w.cluster.get("pods", name):
+            try:
                 self.w.cluster.delete("pods", name)
+            except ApiError as error:
+                if error.code != HTTPStatus.NOT_FOUND:  # it may have ended since it was listed
+                    raise
 
     def break_something(self) -> None:
         """A fault of the table, for the next calls that it fits."""
