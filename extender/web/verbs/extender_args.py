@@ -202,6 +202,8 @@ def decode_preempt(body: bytes, reader: PodReader = _KEEPS_ALL) -> PreemptReques
     ):
         _limit(len(victims or ()), MOST_NODES, field, "nodes")
         _limit(sum(len(each.pods or ()) for each in (victims or {}).values() if each), MOST_VICTIMS, field, "victims")
+        for node in victims or ():
+            _refuse_control(node, f"{field}[{node}]")
     if args.node_name_to_meta_victims is not None:
         return PreemptRequest(pod, _meta_candidates(args.node_name_to_meta_victims))
     return PreemptRequest(pod, _full_candidates(args.node_name_to_victims or {}))
@@ -234,7 +236,10 @@ def decode_bind(body: bytes) -> BindRequest:
             if not value:
                 raise BadRequest(f"{name} must not be empty", name)
         args = _BindingArgs(*given.values())
-    return BindRequest(args.pod_namespace or "", args.pod_name or "", args.pod_uid or "", args.node or "")
+    request = BindRequest(args.pod_namespace or "", args.pod_name or "", args.pod_uid or "", args.node or "")
+    for text, field in zip(request, ("PodNamespace", "PodName", "PodUID", "Node"), strict=True):
+        _refuse_control(text, field)
+    return request
 
 
 # -- the parts ------------------------------------------------------------------------------------------------
@@ -267,7 +272,16 @@ def _pod(wire: PodWire | None, reader: PodReader) -> Pod:
         raise BadRequest(text, text.split(" ", 1)[0].rstrip(":")) from error
     if not pod.uid:
         raise BadRequest("Pod.metadata.uid must not be empty", "Pod.metadata.uid")
+    _refuse_control(pod.name, "Pod.metadata.name")
+    _refuse_control(pod.namespace, "Pod.metadata.namespace")
+    _refuse_control(pod.uid, "Pod.metadata.uid")
     return pod
+
+
+def _refuse_control(text: str, field: str) -> None:
+    """Raises BadRequest for a name that no object can have: it would stand in paths, Events, logs and annotations."""
+    if not text.isprintable():
+        raise BadRequest(f"{field} has control characters: {text!r}", field)
 
 
 def _args_of_items(pod: Pod, items: list[msgspec.Raw]) -> FilterArgs:

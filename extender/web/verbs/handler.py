@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import structlog
 
+from algorithm.reasons import Code
 from extender.scheduling.events import BindAnswer
 from extender.server.runtime import Runtime
 from extender.web.errors import BadRequest, error_body
@@ -90,10 +91,13 @@ def _prioritize(runtime: Runtime, body: bytes) -> bytes:
 def _preempt(runtime: Runtime, body: bytes) -> bytes:
     """Answer preempt: decode pod and candidates, encode the victims to evict on each node.
 
-    Raises Unavailable if the engine cannot decide, since the answer has no field for an error.
+    Raises Unavailable if the engine cannot decide, since the answer has no field for an error; BadRequest if the UID
+    is that of a pod of another name.
     """
     request = decode_preempt(body, runtime.reader)
     answer = runtime.preempt(request.pod, request.candidates)
+    if answer.error and answer.reason is not None and answer.reason.code is Code.BAD_REQUEST:
+        raise BadRequest(answer.reason.text, "Pod.metadata.uid")
     if answer.error:
         raise Unavailable(answer.reason.text if answer.reason else "extender cannot tell whom to evict")
     return encode_preempt(answer, request)
