@@ -338,6 +338,14 @@ class ReadModel:
             faults = dict(self._machine.driver.fault_log.totals)
         pods = self._each_pod(self._pod_status, patience=_PATIENCE)
         shown = metrics.metrics(counts, cache, pods, algorithm=self._name, faults=faults)
+        shown.append(
+            Metric(
+                "waggle_unseen_offers_dropped_total",
+                "counter",
+                "Offers dropped of pods that only kube-scheduler has named, since they took too much memory.",
+                [({}, float(counts.get(("offers", "dropped"), 0)))],
+            )
+        )
         return shown + [metrics.gauge(self._algorithm, each) for each in gauges]
 
 

@@ -14,8 +14,9 @@ begins no preemption. kube-scheduler takes the nodes that it offers to filter fo
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from algorithm.interface import Bind, Phase, Preempt, ScheduleResult, SuggestedNodes, Victim, Wait
 from algorithm.model import Pod
@@ -30,6 +31,44 @@ from extender.scheduling.requeue import Requeuer
 from extender.scheduling.state.pod_info import PodInfo, State
 from extender.scheduling.state.transitions import SchedulingState, TransitionContext
 from extender.scheduling.verbs.validation import Rejection, RequestValidator
+
+#: Bytes, roughly, of the offers that are kept for pods that only kube-scheduler has named: anybody can name any.
+MOST_UNSEEN: Final = 32 << 20
+#: Bytes of a name besides its characters: the text object, and its entries in a tuple and in a set.
+_NAME: Final = 100
+
+
+class UnseenOffers:
+    """Keeps the offers of pods that the informer has not reported, as far as there is room: the oldest are dropped.
+
+    A pod without its offer loses no decision: kube-scheduler offers nodes with each request.
+    """
+
+    def __init__(self, state: SchedulingState, counts: Counter[tuple[str, str]]) -> None:
+        self._state, self._counts = state, counts
+        #: Bytes by UID, the oldest first, and their sum. The informer may have reported some of the pods since.
+        self._sizes: OrderedDict[str, int] = OrderedDict()
+        self._total = 0
+
+    def keep(self, pod_info: PodInfo, nodes: SuggestedNodes) -> None:
+        """Make these nodes the pod's last offer."""
+        pod_info.offered = nodes
+        if pod_info.informed:
+            return
+        self._total -= self._sizes.pop(pod_info.uid, 0)
+        self._sizes[pod_info.uid] = size = _NAME + _size_of(nodes)
+        self._total += size
+        while self._total > MOST_UNSEEN:
+            uid, size = self._sizes.popitem(last=False)
+            self._total -= size
+            other = self._state.pods.get(uid)
+            if other is not None and not other.informed:
+                other.offered = SuggestedNodes()
+                self._counts["offers", "dropped"] += 1
+
+
+def _size_of(nodes: SuggestedNodes) -> int:
+    return _NAME * len(nodes) + (len(nodes.text) or sum(map(len, nodes)))
 
 
 class PreemptHandler:
@@ -51,6 +90,7 @@ class PreemptHandler:
         self._dependencies = dependencies
         self.validator = RequestValidator(state)
         self.counts = counts
+        self.offers = UnseenOffers(state, counts)
 
     # -- filter found no place ------------------------------------------------------------------------------------
 
@@ -58,7 +98,7 @@ class PreemptHandler:
         self, pod_info: PodInfo, result: Preempt | Wait, nodes: SuggestedNodes, now: float
     ) -> tuple[Preempt | Wait, list[Instruction]]:
         """Return the result for filter to answer, and further instructions. Raises AlgorithmFault."""
-        pod_info.offered = nodes
+        self.offers.keep(pod_info, nodes)
         if pod_info.preemption is not None:
             return self._goes_on(pod_info, result, nodes, now)
         late, out = self._end_if_late(pod_info, now)
@@ -158,7 +198,8 @@ class PreemptHandler:
 
     def _by_ourselves(self, pod_info: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction] | None:
         """Preempt by ourselves, and return an answer without victims; None if kube-scheduler is to evict."""
-        pod_info.offered = union(pod_info.offered, SuggestedNodes(candidate.node for candidate in candidates))
+        offered = SuggestedNodes(candidate.node for candidate in candidates)
+        self.offers.keep(pod_info, union(pod_info.offered, offered))
         if pod_info.preemption is not None:
             out = self.executor.asked(pod_info, pod_info.offered, now)
             return [PreemptAnswer(reason=pod_info.reason), *out]
