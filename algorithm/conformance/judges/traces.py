@@ -21,9 +21,11 @@ from algorithm.conformance.observation import (
     look_around,
     numbers,
     observe,
+    standing,
     told,
 )
-from algorithm.interface import Phase, PodRefused, Preempt, Wait
+from algorithm.interface import GangInfo, Phase, PodRefused, Preempt, Wait
+from algorithm.model import Pod
 from algorithm.reasons import Reason
 
 
@@ -55,15 +57,17 @@ class LeavesNoTrace(Judge):
 
 
 def comparable(life: Life, algorithm: Guarded) -> Observation:
-    """What two instances can be compared by. With a declared history, answers count by their kinds, and only those to
-    offers of all nodes of the world, when all of these are there and well."""
-    found = observe(life, algorithm)
+    """What two instances can be compared by.
+
+    With a declared history, which of two equal places is taken may differ, and so may pages and numbers. Then answers
+    count by their kinds: those to offers of all nodes of the world, when all of these are there and well.
+    """
     if not life.history:
-        return found
-    rest = {label: each for label, each in found.items() if not label.startswith("schedule(")}
+        return observe(life, algorithm)
+    found = standing(algorithm, life.allocated)
     if not _are_all_well(life):
-        return rest
-    return {**rest, **kinds(answers(algorithm, life.waiting, tuple(sorted(life.nodes)), halves=False))}
+        return found
+    return {**found, **kinds(answers(algorithm, life.waiting, tuple(sorted(life.nodes)), halves=False))}
 
 
 def _are_all_well(life: Life) -> bool:
@@ -132,7 +136,7 @@ class ReasonsDoNotMove(Judge):
 
     def __init__(self, life: Any) -> None:
         super().__init__(life)
-        self._texts: dict[tuple[str, Phase, str], str] = {}
+        self._texts: dict[tuple[str, Phase, str, frozenset[Any]], str] = {}
         #: The last refusals, with what their `nodes` said when they were returned.
         self._returned: deque[tuple[Wait, dict[str, Reason]]] = deque(maxlen=4)
 
@@ -152,14 +156,30 @@ class ReasonsDoNotMove(Judge):
         pod = self.life.waiting[uid]
         if isinstance(answer, Wait) and isinstance(answer.nodes, Mapping):
             self._returned.append((answer, dict(answer.nodes)))
+        declared = self._declared_by_its_gang(pod)
         for about, why in _reasons(answer):
             found = _ADDRESS.search(why.text) or _TIME.search(why.text)
             promise(found is None, f"the reason of {pod.key} has an address or a time in it: {why.text!r}")
-            key = (uid, phase, f"{about} {why.code.value}")
+            key = (uid, phase, f"{about} {why.code.value}", declared)
             text = self._without_names(why.text)
             before = self._texts.setdefault(key, text)
             moved = before != text and _NUMBER.sub("#", before) == _NUMBER.sub("#", text)
             promise(not moved, f"a number in the reason of {pod.key} moves: {text!r}, after {before!r}")
+
+    def _declared_by_its_gang(self, pod: Pod) -> frozenset[Any]:
+        """The annotations of all members: a member that declares another minimum, say, may change the text."""
+        gang = self._gang_of(pod)
+        if gang is None:
+            return frozenset()
+        there = [self.life.seen[uid] for uid in sorted({*self.life.waiting, *self.life.allocated})]
+        return frozenset(each.annotations for each in there if self._gang_of(each) == gang)
+
+    def _gang_of(self, pod: Pod) -> str | None:
+        try:
+            gang = self.life.algorithm.gang(pod)
+        except Exception:
+            return None  # `gang-sound` says so
+        return gang.name if isinstance(gang, GangInfo) else None
 
     def _without_names(self, text: str) -> str:
         names = {*self.life.nodes, *(pod.name for pod in self.life.seen.values()), *self.life.seen}

@@ -22,8 +22,6 @@ def _gang(draw: st.DrawFn, number: int) -> tuple[Pod, ...]:
     """A gang of its own, or further members of an old one."""
     size, minimum = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     gang = draw(st.sampled_from([f"g{number}", f"g{number}", "g"]))
-    if gang == "g":
-        minimum = 2  # members that declare another one would change the text of the others' reason, and rightly so
     declared = pairs({GANG: gang, GANG_MIN: str(minimum)})
     priority = draw(st.sampled_from([0, 1, 1000]))
     members = (
