@@ -151,7 +151,7 @@ def as_text(run: RunStats) -> str:
         f"{duration_text(run.seconds)}, from {run.begins} to {run.ends}",
         f"{decisions:,} decision{'' if decisions == 1 else 's'}",
         f"{run.pods:,} pods, {run.nodes:,} nodes seen",
-        f"{run.bytes:,} bytes in {run.segments} segments",
+        f"{run.bytes:,} bytes in {run.segments} segment{'' if run.segments == 1 else 's'}",
     ]
     for each in run.checkpoints:
         lines.append(f"{each['bytes']:,} bytes of a checkpoint after event #{each['event']}")

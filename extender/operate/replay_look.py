@@ -11,12 +11,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from algorithm.model import PodKey
 from extender.logs.printable import printable
 from extender.operate.look_text import age, explanation, number, table, top
 from extender.operate.output import printed
 from extender.replay.frozen import Frozen
 from extender.server.runtime import Runtime
 from extender.server.similar import did_you_mean
+from extender.server.views import Explanation
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -45,14 +47,18 @@ def pages(frozen: Frozen) -> dict[str, Any]:
 
 def explained(frozen: Frozen, namespace: str, name: str) -> Any:
     """Return the page `/v1/explain` of one pod. Raises UnknownPodError."""
-    return explained_by(frozen.runtime, namespace, name, where=f"in {frozen.text}")
+    held = frozen.gated.explain(PodKey(namespace, name), frozen.at)
+    return explained_by(frozen.runtime, namespace, name, held=held, where=f"in {frozen.text}")
 
 
-def explained_by(runtime: Runtime, namespace: str, name: str, *, where: str) -> Any:
-    """Return the page `/v1/explain` of one pod. Raises UnknownPodError, which says `where` it was looked for."""
+def explained_by(runtime: Runtime, namespace: str, name: str, *, held: Explanation | None, where: str) -> Any:
+    """Return the page `/v1/explain` of one pod. Raises UnknownPodError, which says `where` it was looked for.
+
+    `held`: why it is held back, if the engine does not keep it.
+    """
     from extender.web.pages.inspect import explanation_body  # noqa: PLC0415
 
-    found = runtime.model.explain(namespace, name)
+    found = runtime.model.explain(namespace, name) or held
     if found is None:
         near = runtime.model.similar_pods(namespace, name)
         meant = f" {did_you_mean(near)}" if near else ""
@@ -66,7 +72,7 @@ def look_text(frozen: Frozen) -> str:
     pods, nodes = found["pods"], found["nodes"]
     parts = [_head(frozen), top(pods, nodes)]
     parts += [_pods(state, [pod for pod in pods if pod["state"] == state]) for state in _STATES]
-    return "\n\n".join(filter(None, (*parts, _node_table(nodes))))
+    return "\n\n".join(filter(None, (*parts, _held_back(frozen), _node_table(nodes))))
 
 
 def explanation_text(frozen: Frozen, namespace: str, name: str) -> str:
@@ -91,6 +97,17 @@ def _pods(state: str, pods: Sequence[Any]) -> str:
         return ""
     more = f"\nand {len(pods) - _PODS} more" if len(pods) > _PODS else ""
     return f"{table([(state.upper(), 'FOR', 'NODE', 'GANG', 'WHY'), *rows])}{more}"
+
+
+def _held_back(frozen: Frozen) -> str:
+    """The pods with a scheduling gate, which the engine does not keep."""
+    found = frozen.gated.all(frozen.at)
+    rows = [
+        (printable(f"{each.pod.namespace}/{each.pod.name}"), age(each.pod.since_seconds), printable(each.pod.summary))
+        for each in found
+    ]
+    more = f"\nand {len(rows) - _PODS} more" if len(rows) > _PODS else ""
+    return table([("HELD BACK", "FOR", "WHY"), *rows[:_PODS]]) + more if rows else ""
 
 
 def _pod_row(pod: Any) -> tuple[str, ...]:

@@ -94,7 +94,8 @@ class Session:
 
     def _explain(self, pod: PodKey) -> None:
         try:
-            found = explained_by(self._stepper.stage.runtime, *pod, where=f"after event {self._stepper.number}")
+            stage, where = self._stepper.stage, f"after event {self._stepper.number}"
+            found = explained_by(stage.runtime, *pod, held=stage.gated.explain(pod, stage.now), where=where)
         except UnknownPodError as error:
             self._say(str(error))
         else:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from algorithm.model import PodKey
+from algorithm.reasons import Code, reason
+from extender.operate.replay_look import UnknownPodError, explanation_text, look_text
 from extender.recording.records import RecordingError
 from extender.replay.frozen import freeze
 from extender.replay.logs import Log, open_log
 from extender.replay.moments import MomentError, parse
+from extender.scheduling.events import DependenciesChanged, PodGone, PodSeen
 from tests.support.engine.lives import lives
+from tests.support.engine.objects import pod
 from tests.support.engine.scripted_log import ScriptedLog
 
 
@@ -100,3 +106,22 @@ def test_a_moment_of_a_random_life_is_as_the_engine_was(algorithm: str, tmp_path
 
     frozen.machine.validate()
     assert shown(frozen.machine) == shown(life.engine)
+
+
+def test_a_pod_that_is_held_back_by_a_gate_is_shown_with_its_reason(tmp_path: Path):
+    held, scripted = replace(pod("g"), gated=True), ScriptedLog()
+    waits = reason(Code.WAITS_FOR_DEPENDENCY, dependencies="Job/default/load")
+    scripted.at(10.0, PodSeen(held))
+    scripted.at(20.0, DependenciesChanged(held.uid, waits, 1))
+    scripted.at(30.0, PodGone(held.namespace, held.name, held.uid))
+    log = open_log(scripted.write(tmp_path / "waggle.log"))
+
+    assert "scheduling gate" in explanation_text(freeze(log, parse("1")), *held.key)
+    frozen = freeze(log, parse("2"))
+    found = frozen.gated.explain(PodKey(*held.key), frozen.at)
+    assert found is not None
+    assert (found.reason, found.pod.since_seconds) == (waits, 10.0)
+    assert "Reason: WaitsForDependency" in explanation_text(frozen, *held.key)
+    assert "Job/default/load" in look_text(frozen)
+    with pytest.raises(UnknownPodError):
+        explanation_text(freeze(log, parse("3")), *held.key)
