@@ -203,8 +203,7 @@ def _show(found: Plan, compared: Difference | None, output: PlanFormat, verbose:
     if output is PlanFormat.TABLE:
         typer.echo(table(found, every=verbose, paint=painter(), clean=partial(printable, keep="\n")))
         if compared is not None:
-            told = difference.as_text(compared, every=verbose)
-            say(f"\nWith the change: {told}" if compared.changed else "\nThe change makes no difference.")
+            say(f"\n{difference.of_change(compared, every=verbose)}")
     elif output is PlanFormat.MARKDOWN:
         say(markdown(found, compared), nl=False)
     elif output in (PlanFormat.JSON, PlanFormat.YAML):

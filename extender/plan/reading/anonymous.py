@@ -77,6 +77,8 @@ _KEYS = frozenset({"seats", "tenants", "virtualClusters", "virtual_clusters"})
 _PLAIN = frozenset({"waggle.dev/gang-min", "waggle.dev/expected-seconds"})
 #: Annotations whose whole text is one.
 _WHOLE = frozenset({"waggle.dev/gang"})
+#: The one that says which claim has a pod: `extender.claims.records.ClaimMark`.
+_MARK = "waggle.dev/claim"
 _PATHS = frozenset({"waggle.dev/after", "waggle.dev/after-met"})
 #: Sections of Waggle's configuration that concern scheduling, beside the algorithm's.
 _SECTIONS = ("pods", "holds", "force_bind", "preemption", "ordering")
@@ -280,12 +282,25 @@ class Renaming:
             return text
         value = _value(text) if _STRUCTURE.search(text) else None
         if isinstance(value, dict | list):
+            if key == _MARK:
+                return _text(self._mark(value), like=text)
             self._is_closed = self._words is not None
             try:
                 return _text(self.values(value, is_path=key in _PATHS), like=text)
             finally:
                 self._is_closed = False
         return self.name(text)
+
+    def _mark(self, value: Any, field: str = "") -> Any:
+        """A claim's mark: every text in it names something, or is the caller's own, such as the idempotency key. Only
+        the names of annotations and of labels are kept."""
+        if isinstance(value, dict):
+            return {key: self._mark(inside, key) for key, inside in value.items()}
+        if isinstance(value, list):
+            if field == "labels" and len(value) == 2 and isinstance(value[0], str):
+                return [value[0], self._mark(value[1])]
+            return [self._mark(each, field) for each in value]
+        return self.identity(value) if isinstance(value, str) and field != "annotations" else value
 
     def values(self, value: Any, *, key: str = "", is_path: bool = False) -> Any:
         """A configuration, or another value as JSON has it, with other names."""

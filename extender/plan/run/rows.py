@@ -30,7 +30,7 @@ def result(run: PlanState) -> Generator[None, None, Plan]:
     shown = tuple(row for row in rows if row.sign is not Sign.STAYS)
     return Plan(
         release=run.world.release,
-        source=run.world.source,
+        source=_source(run),
         taken=run.world.taken,
         algorithm=run.configuration.algorithm_name,
         seed=run.options.seed,
@@ -45,6 +45,16 @@ def result(run: PlanState) -> Generator[None, None, Plan]:
         warnings=(*run.warnings, *(said for engine in run.engines for said in engine.warnings())),
         stopped=run.stopped,
         attempts=run.scheduling.attempts,
+    )
+
+
+def _source(run: PlanState) -> str:
+    """Return where the cluster comes from, and what the change adds to it."""
+    added = len(run.changes.add_nodes)
+    return (
+        f"{run.world.source} and {added} added node{'s'[: added != 1]}"
+        if run.world.source and added
+        else run.world.source
     )
 
 

@@ -18,6 +18,8 @@ from extender.plan.showing.lines import group_of, name_of
 _LACKS = (Sign.WAITS, Sign.EVICTED)
 #: Rows that differ, that a text shows.
 _SHOWN = 50
+#: What is said of a what-if change that changes nothing.
+NO_DIFFERENCE = "The change makes no difference."
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +69,11 @@ def _rows(plan: Plan) -> dict[str, Row]:
 
 
 def _differs(before: Row | None, after: Row | None) -> bool:
+    """Whether a line about them would say anything. The wave of what waits or is evicted says nothing."""
     if before is None or after is None:
-        return True
-    return (before.sign, before.node, before.code, before.wave) != (after.sign, after.node, after.code, after.wave)
+        row = before or after
+        return row is not None and row.sign is not Sign.STAYS
+    return _state(before, after) != _state(after, before)
 
 
 def _runs(row: Row | None, other: Row | None) -> bool | None:
@@ -118,6 +122,11 @@ def headline(found: Difference) -> str:
         number = len(found.changed)
         return f"As much would run; {number} object{'s'[: number != 1]} would have another place, order or reason."
     return "; ".join(parts) + "."
+
+
+def of_change(found: Difference, *, every: bool = False) -> str:
+    """Return what a what-if change makes of a plan, as text."""
+    return f"With the change: {as_text(found, every=every)}" if found.changed else NO_DIFFERENCE
 
 
 def _more_or_fewer(name: str, more: int, fewer: int) -> Iterator[str]:

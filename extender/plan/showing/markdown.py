@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from extender.logs.printable import printable
 from extender.plan.records import Plan, Total
-from extender.plan.showing.difference import Difference, headline
+from extender.plan.showing.difference import NO_DIFFERENCE, Difference, headline
 from extender.plan.showing.lines import Line, estimate, lines, made_with, sums, urgent_first
 
 LONGEST = 60_000
@@ -33,7 +33,8 @@ def markdown(plan: Plan, compared: Difference | None = None) -> str:
     difference to the plan without the what-if changes."""
     head = f"### Plan: {plain(', '.join(sums(plan)) or 'nothing happens')}"
     if compared is not None:
-        head += f"\n\nWith the change: {plain(headline(compared))}"
+        told = f"With the change: {headline(compared)}" if compared.changed else NO_DIFFERENCE
+        head += f"\n\n{plain(told)}"
     below = "\n\n".join(_below(plan))
     room = LONGEST - len(head) - max(len(below), _BELOW)
     table = "\n".join(_table(lines(plan), room))

@@ -9,8 +9,7 @@ from extender.plan.errors import PlanError
 from extender.plan.fingerprint import fingerprint
 from extender.plan.records import Changes, Options, Plan, Sign, World
 from extender.plan.run import make_plan
-from extender.plan.showing.difference import Difference, difference
-from extender.plan.showing.difference import as_text as difference_text
+from extender.plan.showing.difference import Difference, difference, of_change
 from extender.plan.showing.dot import dot
 from extender.plan.showing.markdown import markdown
 from extender.plan.showing.svg import svg
@@ -157,5 +156,5 @@ def _compared(request: PlanRequest, found: PlanAnswer) -> str:
     """The difference as text, where a format has room for one."""
     if found.difference is None or request.format not in ("text", "markdown"):
         return ""
-    text = _clean(difference_text(found.difference))
+    text = _clean(of_change(found.difference))
     return text if request.format == "text" else f"```text\n{text}\n```\n"

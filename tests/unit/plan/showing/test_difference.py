@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from extender.plan.records import Row, Sign
-from extender.plan.showing.difference import as_text, difference, headline
+from extender.plan.showing.difference import as_text, difference, headline, of_change
 from tests.unit.plan.showing.plans import gang, plan, row
 
 
@@ -35,6 +37,35 @@ def test_gangs_that_run_and_that_do_not_are_counted() -> None:
 )
 def test_what_has_no_row_stays_or_is_not_there(before: list[Row], after: list[Row], sentence: str) -> None:
     assert said(before, after).startswith(sentence)
+
+
+def test_what_ends_as_before_is_not_listed() -> None:
+    before = [row("a", Sign.WAITS, code="DependencyNotFound", wave=1), row("b", wave=1), row("c", Sign.STAYS)]
+    after = [row("a", Sign.WAITS, code="DependencyNotFound", wave=2), row("b", wave=2)]
+    assert [each.name for each in difference(plan(before), plan(after)).changed] == ["Pod/default/b"]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_line_says_a_difference(seed: int) -> None:
+    some = random.Random(seed)
+
+    def rows() -> list[Row]:
+        signs = [some.choice(list(Sign)) for _ in range(40) if some.random() < 0.9]
+        codes, nodes = ("NoNodeFits", "DependencyNotFound"), ("", "n1", "n2")
+        return [
+            row(f"p{n}", sign, code=some.choice(codes), node=some.choice(nodes), wave=some.randint(0, 2))
+            for n, sign in enumerate(signs)
+        ]
+
+    for line in as_text(difference(plan(rows()), plan(rows()))).splitlines()[1:]:
+        _, _, told = line.partition(": ")
+        before, _, after = told.partition(" => ")
+        assert before != after, line
+
+
+def test_a_change_without_effect_says_so() -> None:
+    assert of_change(difference(plan([row("a")]), plan([row("a")]))) == "The change makes no difference."
+    assert of_change(difference(plan([]), plan([row("a")]))).startswith("With the change: 1 pod more would run.")
 
 
 def test_a_gang_that_the_change_deletes_does_not_run_more() -> None:
