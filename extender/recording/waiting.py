@@ -17,13 +17,16 @@ from collections.abc import Sequence
 import msgspec
 
 from algorithm.interface import SuggestedNodes
+from algorithm.model import Pod
 from extender.recording.records import Gap
 from extender.recording.texts import Place, TextRing, offer_of
-from extender.scheduling.events import Event, FilterRequested, Instruction, PrioritizeRequested
+from extender.scheduling.events import Event, FilterRequested, Instruction, PodSeen, PrioritizeRequested
 
 #: What may wait to be written: events, and their bytes, estimated.
 _MOST_EVENTS, _MOST_QUEUED = 100_000, 128 << 20
 _BYTES_OF_EVENT, _BYTES_OF_NAME = 1000, 24
+#: An annotation without its characters. A pod may have 256 KiB of them.
+_BYTES_OF_ANNOTATION = 170
 #: An offer of more names is compared with the one before it.
 _MANY_NAMES = 400
 _OFFERS = (FilterRequested, PrioritizeRequested)
@@ -75,7 +78,9 @@ class Waiting:
         weight, queue = _BYTES_OF_EVENT, self._queue
         offer = None
         if isinstance(event, _OFFERS):
-            weight += _BYTES_OF_NAME * len(event.nodes)
+            weight += _BYTES_OF_NAME * len(event.nodes) + _of_annotations(event.pod)
+        elif isinstance(event, PodSeen):
+            weight += _of_annotations(event.pod)
         is_full = self._put - self._taken + weight > _MOST_QUEUED or len(queue) >= _MOST_EVENTS
         if (is_full or self._lost_since) and not self._has_room_again(number, at, weight):
             return
@@ -144,3 +149,7 @@ class Waiting:
         if entry.offer is not None:
             self._texts.free(entry.offer)
             entry.offer = None
+
+
+def _of_annotations(pod: Pod) -> int:
+    return sum([_BYTES_OF_ANNOTATION + len(name) + len(value) for name, value in pod.annotations])

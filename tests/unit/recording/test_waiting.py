@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -14,7 +14,7 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
 from extender.recording import texts, waiting
 from extender.recording.waiting import Waiting
-from extender.scheduling.events import FilterRequested, PodGone
+from extender.scheduling.events import Event, FilterRequested, PodGone, PodSeen
 from extender.web.verbs.plain_names import plain_names
 
 NAMES = [f"gpu-node-{number:05}" for number in range(5000)]
@@ -93,3 +93,13 @@ def test_events_that_are_left_out_take_no_room_in_the_ring(monkeypatch: pytest.M
         queue.heard(asked(draws.sample(NAMES, 500)), 1.0, number)
     assert queue.lost == 990
     assert queue._texts._head < 15 * 500 * len('"gpu-node-00000",')
+
+
+@pytest.mark.parametrize("event", [PodSeen, lambda pod: FilterRequested(pod, SuggestedNodes(["n"]))])
+def test_pods_with_long_annotations_fill_the_queue_by_their_bytes(event: Callable[[Pod], Event]) -> None:
+    queue = Waiting()
+    pod = Pod(namespace="default", name="p", uid="u", annotations=(("note", "x" * 250_000),))
+    for number in range(1000):
+        queue.heard(event(pod), 1.0, number)
+    assert 500 < len(queue) < 550
+    assert queue.is_losing
