@@ -60,6 +60,8 @@ def conformance(
 
     Raises UnknownCheckError for an unknown name, ValueError for a reason without text.
     """
+    if skip is not None and not isinstance(skip, Mapping):  # a list has no reasons
+        raise ValueError(f"skip: expected {{check: reason}}, got {type(skip).__name__}")
     skipped = dict(skip or {})
     known(skipped)
     for name, why in skipped.items():

@@ -130,7 +130,8 @@ def simulate(
         raise run_study(study, days=days, seed=seed, svg=svg)
     if pods is not None or trace == [_PUBLISHED]:
         if nodes is None or pods is None or not set(algorithm or ()) <= {"fgd"}:
-            raise refuse(ValueError("expected --nodes NODES.csv, --pods PODS.csv, and no algorithm but fgd"))
+            folder = "; a folder of this name is ./openb" if trace == [_PUBLISHED] and Path(_PUBLISHED).exists() else ""
+            raise refuse(ValueError(f"expected --nodes NODES.csv, --pods PODS.csv, and no algorithm but fgd{folder}"))
         from extender.operate.fgd_study_command import FIRST_SEED, run_fgd_study
 
         chosen = FIRST_SEED if seed is None else seed

@@ -41,6 +41,14 @@ def test_neither_a_trace_nor_a_study_is_refused(options: list[str]) -> None:
     assert "expected --trace and --algorithm, or --study" in done.stderr
 
 
+def test_a_folder_named_like_the_experiment_has_another_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "openb").mkdir()
+    done = CliRunner().invoke(app, ["simulate", "--trace", "openb", "--algorithm", "packing"])
+    assert done.exit_code == 2
+    assert "a folder of this name is ./openb" in done.stderr.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     "options", [["--pods", "x"], ["--trace", "openb"], ["--nodes", "x", "--pods", "y", "--algorithm", "packing"]]
 )

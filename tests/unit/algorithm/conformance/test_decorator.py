@@ -70,6 +70,11 @@ def test_a_skip_needs_a_check_and_a_reason(skip: dict[str, str], text: str) -> N
         conformance(PLUGIN, skip=skip)
 
 
+def test_names_without_reasons_are_no_skip() -> None:
+    with pytest.raises(ValueError, match=r"skip: expected \{check: reason\}, got list"):
+        conformance(PLUGIN, skip=["only-offered-nodes"])  # type: ignore[arg-type]
+
+
 def test_an_unknown_check_is_not_chosen() -> None:
     with pytest.raises(UnknownCheckError, match="did you mean fork-equal"):
         conformance(PLUGIN, only=["fork-equals"])
