@@ -124,9 +124,9 @@ def headline(found: Difference) -> str:
     return "; ".join(parts) + "."
 
 
-def of_change(found: Difference, *, every: bool = False) -> str:
+def of_change(found: Difference, *, every: bool = False, all_by: str = "--all") -> str:
     """Return what a what-if change makes of a plan, as text."""
-    return f"With the change: {as_text(found, every=every)}" if found.changed else NO_DIFFERENCE
+    return f"With the change: {as_text(found, every=every, all_by=all_by)}" if found.changed else NO_DIFFERENCE
 
 
 def _more_or_fewer(name: str, more: int, fewer: int) -> Iterator[str]:
@@ -137,9 +137,10 @@ def _more_or_fewer(name: str, more: int, fewer: int) -> Iterator[str]:
         yield f"{number} {name}{'s'[: number != 1]} {word} would run"
 
 
-def as_text(found: Difference, *, every: bool = False) -> str:
+def as_text(found: Difference, *, every: bool = False, all_by: str = "--all") -> str:
     """Return the difference as text: the sentence, and a line for each row that differs."""
-    return listed(headline(found), [_line(each) for each in found.changed], "rows that differ", every=every)
+    told = [_line(each) for each in found.changed]
+    return listed(headline(found), told, "rows that differ", every=every, all_by=all_by)
 
 
 def _line(changed: Changed) -> str:
@@ -162,10 +163,10 @@ def state_text(sentences: Sequence[str], *, every: bool = False) -> str:
     return listed("What changed in between:", sentences, "changes", every=every)
 
 
-def listed(title: str, sentences: Sequence[str], what: str, *, every: bool = False) -> str:
+def listed(title: str, sentences: Sequence[str], what: str, *, every: bool = False, all_by: str = "--all") -> str:
     """Return a title with the first sentences below it, and how many more there are."""
     shown = sentences if every else sentences[:_SHOWN]
     told = [title, *(f"  {each}" for each in shown)]
     if len(sentences) > len(shown):
-        told.append(f"  and {len(sentences) - len(shown)} more {what} (--all shows all)")
+        told.append(f"  and {len(sentences) - len(shown)} more {what} ({all_by} shows all)")
     return "\n".join(told)

@@ -21,17 +21,25 @@ _TITLES = {Sign.MOVES: "Moves:", Sign.EVICTED: "Is evicted:", Sign.WAITS: "Waits
 Paint = Callable[[Sign], str]
 
 
-def table(plan: Plan, *, every: bool = False, paint: Paint = str, clean: Callable[[str], str] = str) -> str:
-    """Return the plan as text. `every`: a line for each object. `clean` makes text of strangers safe."""
+def table(
+    plan: Plan,
+    *,
+    every: bool = False,
+    paint: Paint = str,
+    clean: Callable[[str], str] = str,
+    all_by: str = "--all",
+) -> str:
+    """Return the plan as text. `every`: a line for each object. `clean` makes text of strangers safe. `all_by`: what
+    the reader can ask with for all lines."""
     parts = [
-        "\n".join(_body(plan, every, paint, clean)),
+        "\n".join(_body(plan, every, paint, clean, all_by)),
         clean("\n".join(_below(plan, every)).rstrip("\n")),
         clean(_ending(plan)),
     ]
     return "\n\n".join(filter(None, parts))
 
 
-def _body(plan: Plan, every: bool, paint: Paint, clean: Callable[[str], str]) -> Iterator[str]:
+def _body(plan: Plan, every: bool, paint: Paint, clean: Callable[[str], str], all_by: str) -> Iterator[str]:
     found = lines(plan, every=every)
     shown = found if every else found[:_LINES]
     widths = [max((len(clean(cell(line))) for line in shown), default=0) for cell in (_subject, _count)]
@@ -42,9 +50,9 @@ def _body(plan: Plan, every: bool, paint: Paint, clean: Callable[[str], str]) ->
             yield title
         yield from _lines(line, widths, paint, clean)
     if len(found) > len(shown):
-        yield f"and {len(found) - len(shown)} more lines (--all shows all)"
+        yield f"and {len(found) - len(shown)} more lines ({all_by} shows all)"
     elif not every and any("like it" in line.count for line in shown):
-        yield "(--all shows a line for each object)"
+        yield f"({all_by} shows a line for each object)"
 
 
 def _title(line: Line) -> str:

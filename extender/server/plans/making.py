@@ -24,6 +24,8 @@ from extender.server.plans.world import WorldBuilder
 MOST_ANSWER = 32 << 20
 #: Nodes whose pods are read in full because the plan evicts some of them.
 _MOST_NODES = 200
+#: What an HTTP caller can ask with for all rows: it has no options of a command.
+_ALL_BY = "format json"
 _MEDIA = {
     "json": "application/json",
     "markdown": "text/markdown; charset=utf-8",
@@ -145,7 +147,7 @@ def _text(format_: str, plan: Plan) -> str:
 
 def _table(plan: Plan) -> str:
     """For a terminal, whose owner must not see what a pod's author has hidden in a name."""
-    return table(plan, clean=_clean)
+    return table(plan, clean=_clean, all_by=_ALL_BY)
 
 
 def _clean(text: str) -> str:
@@ -156,5 +158,5 @@ def _compared(request: PlanRequest, found: PlanAnswer) -> str:
     """The difference as text, where a format has room for one."""
     if found.difference is None or request.format not in ("text", "markdown"):
         return ""
-    text = _clean(of_change(found.difference))
+    text = _clean(of_change(found.difference, all_by=_ALL_BY))
     return text if request.format == "text" else f"```text\n{text}\n```\n"

@@ -83,4 +83,5 @@ def test_rows_that_differ_are_listed_and_counted_beyond_fifty() -> None:
     assert told[1] == "  Pod/default/p0: ? NoNodeFits => +"
     assert told[2] == "  Pod/default/p1: ? NoNodeFits => not there"
     assert told[-1] == "  and 10 more rows that differ (--all shows all)"
+    assert as_text(found, all_by="format json").endswith("and 10 more rows that differ (format json shows all)")
     assert len(as_text(found, every=True).splitlines()) == 61
