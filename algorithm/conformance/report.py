@@ -32,12 +32,20 @@ def as_text(report: Report, *, verbose: bool = False) -> str:
     for result in report.results:
         if result.status in BAD and result.calls:
             lines += ["", f"--- {result.check}: save this as a test", "", test_of(report, result)]
-    bad = [result.check for result in report.results if result.status in BAD]
+    return "\n".join([*lines, "", _in_short(report)])
+
+
+def _in_short(report: Report) -> str:
     passed = sum(result.status in ("passed", "warned") for result in report.results)
-    skipped = len(report.results) - passed - len(bad)
-    said = f"{passed} checks passed" + (f", {skipped} do not apply or are opted out" if skipped else "")
-    lines += ["", f"{said}, {len(bad)} failed: {', '.join(bad)}" if bad else f"{said}: it conforms"]
-    return "\n".join(lines)
+    not_run = sum(result.status == "not-run" for result in report.results)
+    bad = [result.check for result in report.results if result.status in BAD and result.status != "not-run"]
+    skipped = len(report.results) - passed - not_run - len(bad)
+    said = f"{passed} checks passed"
+    said += f", {skipped} do not apply or are opted out" if skipped else ""
+    said += f", {not_run} did not run" if not_run else ""
+    if bad:
+        return f"{said}, {len(bad)} failed: {', '.join(bad)}"
+    return said if not_run else f"{said}: it conforms"
 
 
 def _line(result: Result) -> str:

@@ -231,6 +231,10 @@ class PreemptHandler:
             return [PreemptAnswer(reason=pod_info.reason)]
         result = self.driver.schedule(pod_info.pod, SuggestedNodes(sorted(offered)), Phase.PREEMPTING)
         if isinstance(result, Bind):
+            if result.node not in offered and not self.policy.force_bind_unoffered:
+                raise self.driver.misbehaved(
+                    "it chose node {}, which was not offered", result.node, subject=pod_info.pod
+                )
             return [PreemptAnswer(reason=reason(Code.ALREADY_PLACED, node=result.node))]
         if isinstance(result, Preempt):
             if not (stay := self.executor.lingering.among(result.victims, now)):

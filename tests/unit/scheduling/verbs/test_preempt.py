@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from algorithm.interface import Preempt, Victim, Wait
+from algorithm.interface import Bind, Preempt, Victim, Wait
 from algorithm.reasons import Code, reason
 from extender.scheduling.commands import RequeuePod
 from extender.scheduling.events import PodGone
@@ -144,6 +144,15 @@ def test_a_pod_that_has_a_place_needs_no_victims(engine: EngineHarness) -> None:
     assert answer.candidates == ()
     assert answer.reason is not None
     assert answer.reason.code is Code.ALREADY_PLACED
+
+
+def test_a_place_that_was_not_offered_is_a_fault_here_as_for_filter(engine: EngineHarness) -> None:
+    engine.see(node("c"))
+    engine.algorithm.schedule = lambda *_: Bind("c")
+    answer = engine.preempt(high(), "a", "b")
+    assert answer.reason is not None
+    assert (answer.error, answer.reason.code) == (True, Code.ALGORITHM_FAILED)
+    assert "it chose node c, which was not offered" in answer.reason.text
 
 
 def test_room_that_is_free_after_all_needs_no_victims(engine: EngineHarness) -> None:
