@@ -70,7 +70,9 @@ def test_a_mistake_is_named(mistake: Mistake) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda each: each.name)
 def test_each_mistake_is_named_in_time(mistake: Mistake) -> None:
-    assert mistake.check in failures(tried(mistake, (mistake.check,))), mistake.text
+    """A rare one needs more lives than most, and has the same time."""
+    found = (mistake.check in failures(tried(mistake, (mistake.check,), lives)) for lives in (300, 1000))
+    assert any(found), mistake.text
 
 
 @pytest.mark.slow
