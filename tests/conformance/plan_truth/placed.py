@@ -184,7 +184,7 @@ def planned(state: State, world: World) -> tuple[Plan, Found]:
     for row in plan.rows:
         if row.kind == "VPod":
             vpods[row.name] = VPodOutcome(_pods(row.node), row.code)
-        elif row.sign is Sign.EVICTED:
+        elif row.sign is Sign.EVICTED and "; made again" not in row.text:
             nodes.pop(row.name, None)
         else:
             nodes[row.name] = row.node
