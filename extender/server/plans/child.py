@@ -23,6 +23,9 @@ _COMMAND = (sys.executable, "-P", "-m", "extender.server.plans.worker")
 #: What is sent for the needs; True for those that come first.
 Feed = Callable[[Needs, bool], Iterable[Message]]
 
+#: How a process ends whose memory is used up: by the kernel, by itself, or by a native library (Rust's aborts).
+_LACKED_MEMORY = (-signal.SIGKILL, OUT_OF_MEMORY, -signal.SIGABRT)
+
 
 class Child:
     """For one run. `cancel` may be called from any thread, at any time. `starting`: seconds for its start, and for the
@@ -100,7 +103,7 @@ class Child:
         if self._killed == "timeout" or status == -signal.SIGXCPU:
             text = f"the plan takes longer than plans.seconds ({order.seconds:g} s)"
             return Answer(outcome="timeout", status=422, error=text, code="PlanTimeout", cpu=order.seconds)
-        if status in (-signal.SIGKILL, OUT_OF_MEMORY):
+        if status in _LACKED_MEMORY:
             text = f"the plan needs more memory than plans.memory_mib ({order.memory >> 20} MiB), or than there is"
             return Answer(outcome="too_large", status=422, error=text, code="PlanTooLarge")
         text = "making the plan failed; the server's log says more"

@@ -12,8 +12,10 @@ left, no counter of bugs above 0, and the recorded log replays to the same stori
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -346,4 +348,14 @@ def world(
         except BaseException:
             made.close()
             raise
-    eventually(lambda: not set(threading.enumerate()) - before, seconds=10)
+    eventually(lambda: not set(threading.enumerate()) - before, seconds=10, why=lambda: _stacks_of_others(before))
+
+
+def _stacks_of_others(before: set[threading.Thread]) -> str:
+    """Where the threads are that were not there before."""
+    names = {each.ident: each.name for each in set(threading.enumerate()) - before}
+    return "\n".join(
+        f"{names[ident]}:\n" + "".join(traceback.format_stack(frame))
+        for ident, frame in sys._current_frames().items()
+        if ident in names
+    )

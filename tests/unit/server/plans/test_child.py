@@ -75,9 +75,10 @@ def test_one_that_does_not_end() -> None:
     assert is_gone(child)
 
 
-def test_one_that_the_kernel_kills() -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGABRT])
+def test_one_that_the_kernel_or_a_native_library_ends(how: signal.Signals) -> None:
     child = Child()
-    answer = child.run(ORDER, first(lambda: os.kill(pid_of(child), signal.SIGKILL)))
+    answer = child.run(ORDER, first(lambda: os.kill(pid_of(child), how)))
     assert (answer.outcome, answer.code) == ("too_large", "PlanTooLarge")
 
 
@@ -91,7 +92,7 @@ def test_one_that_ends_without_an_answer() -> None:
 @pytest.mark.parametrize("mib", [12, 30])
 def test_one_that_needs_too_much_memory(mib: int) -> None:
     answer = Child().run(msgspec.structs.replace(ORDER, memory=mib << 20), nothing)
-    assert (answer.outcome, answer.status, answer.code) == ("too_large", 422, "PlanTooLarge")
+    assert (answer.outcome, answer.status, answer.code) == ("too_large", 422, "PlanTooLarge"), answer.trace
 
 
 def test_a_fault_while_it_is_fed_passes_through_and_ends_it() -> None:
