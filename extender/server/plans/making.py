@@ -34,6 +34,15 @@ _MEDIA = {
     "text": "text/plain; charset=utf-8",
 }
 
+#: The fields of a request by what the errors of a plan begin with: they name the options of the command.
+_FIELDS = {
+    "delete": "delete",
+    "cordon": "cordon",
+    "drain": "drain",
+    "add nodes": "add_nodes",
+    "priority": "priorities",
+}
+
 
 class TooLargeError(Exception):
     """The answer is too large to be sent."""
@@ -60,7 +69,7 @@ def answer_to(order: Order, channel: Channel) -> Answer:
     except RequestError as error:
         return Answer(outcome="refused", status=400, error=str(error), field=error.field)
     except PlanError as error:
-        return Answer(outcome="refused", status=400, error=str(error))
+        return Answer(outcome="refused", status=400, error=str(error), field=_FIELDS.get(str(error).partition(":")[0]))
     except TooLargeError as error:
         return Answer(outcome="too_large", status=422, error=str(error), code="PlanTooLarge")
 

@@ -127,3 +127,17 @@ def test_the_same_order_gives_the_same_answer() -> None:
         return ask(Server([Nodes((NODE,))]), objects=objects, seed=7, graph=True).body
 
     assert once() == once()
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"drain": ["x"]}, "drain"),
+        ({"cordon": ["x"]}, "cordon"),
+        ({"delete": ["Node/x"]}, "delete"),
+        ({"priorities": {"Pod/x": 5}}, "priorities"),
+    ],
+)
+def test_what_the_cluster_has_not_is_refused_by_its_field(body: dict[str, object], field: str) -> None:
+    answer = ask(Server([Nodes((NODE,))]), **body)
+    assert (answer.status, answer.field) == (400, field), answer.error
