@@ -76,7 +76,9 @@ class _Check:
         took = time.process_time() - began
         for remark in recording.remarks:
             self._say(printable(remark))
+        missing = 0
         for gap in replay.gaps:
+            missing += gap.last - gap.first + 1
             self._tell(f"events {gap.first} to {gap.last} are not replayed: {gap.why}")
         if doubted:
             self._tell(f"constants of this program differ from the recorded ones: {'; '.join(doubted)}")
@@ -85,7 +87,7 @@ class _Check:
         if shown is not None:
             self._say(shown)
             return DIFFERS
-        self._say(f"{self._name}: {self._summary(took)}")
+        self._say(f"{self._name}: {self._summary(took, missing)}")
         return SAME
 
     def _tell(self, text: str) -> None:
@@ -107,7 +109,7 @@ class _Check:
                 return self._divergence(played, replay.engine)
         return None
 
-    def _summary(self, took: float) -> str:
+    def _summary(self, took: float, missing: int) -> str:
         passed = self._last - self._first
         text = f"{self._events:,} events, {self._decisions:,} decisions, "
         if not self._compared and self._events:
@@ -116,6 +118,7 @@ class _Check:
             text += f"the same where they were recorded ({self._compared:,} events)"
         else:
             text += "all the same"
+        text += f"; {missing:,} more are not in the log, or not replayed" if missing else ""
         faster = f": {passed / took:,.0f} times as fast" if took > 0 else ""
         return f"{text}. {duration_text(round(passed, 3))} replayed in {took:.2f} s of CPU time{faster}"
 

@@ -180,11 +180,12 @@ def _summary(workload: Workload) -> str:
         gpus = sum(job.gpu_milli * (job.seconds or 0) for job in jobs) / 1000 / 3600
         cores = sum(job.requests.get(CPU, 0) * job.pods * (job.seconds or 0) for job in jobs) / 1000 / 3600
         share = sum(job.requests.get(GPU, 0) > 0 for job in jobs) / len(jobs)
+        largest = max(job.pods for job in jobs)
         lines += [
             f"arrivals: over {(jobs[-1].arrival - jobs[0].arrival) / 86_400:.1f} days",
             f"run time: {_spread(seconds)}" if seconds else "run time: they run for ever",
             f"needed: {gpus:,.0f} GPU hours, {cores:,.0f} core hours; {share:.0%} of the jobs need GPUs",
-            f"gangs: {sum(job.gang for job in jobs):,}, the largest with {max(job.pods for job in jobs):,} pods",
+            f"gangs: {sum(job.gang for job in jobs):,}, the largest with {largest:,} pod{'s' * (largest != 1)}",
             f"tenants: {len({job.tenant for job in jobs}):,}, priorities: {_named({job.priority for job in jobs})}",
         ]
     lines += [f"failures: {len(workload.failures):,}"] if workload.failures else []

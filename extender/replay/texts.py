@@ -141,7 +141,7 @@ def _refusal(answer: FilterAnswer) -> str:
     for why in answer.nodes.values():
         counted[f"{why.code}: {why.text}"] = counted.get(f"{why.code}: {why.text}", 0) + 1
     common = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-    more = f", and {len(common) - 1} other reasons" if len(common) > 1 else ""
+    more = f", and {_count(len(common) - 1, 'other reason')}" if len(common) > 1 else ""
     return f"{common[0][0]} ({_count(common[0][1], 'node')}){more}" if common else "no node was offered"
 
 

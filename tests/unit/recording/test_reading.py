@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender.operate.replay_check import SAME, check
 from extender.recording import encoding
 from extender.recording import lines as module
 from extender.recording.files import CHECKPOINT, LOG, name_of
@@ -165,6 +166,10 @@ def test_a_gap_that_the_server_has_written_down_is_read(folder: Path) -> None:
     replay = Replay(recording)
     assert len(list(replay)) == 7
     assert replay.gaps == [Gap(8, EVENTS, "the disk was full")]
+    said: list[str] = []
+    assert check(open_log(folder), said.append) == SAME
+    assert f"events 8 to {EVENTS} are not replayed: the disk was full" in said
+    assert f"decisions, all the same; {EVENTS - 7} more are not in the log, or not replayed" in said[-1]
 
 
 def test_a_file_that_was_deleted_before_a_gap_is_a_part_of_it(folder: Path) -> None:

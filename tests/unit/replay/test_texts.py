@@ -26,7 +26,7 @@ def test_a_refusal_by_many_nodes_names_the_most_frequent_reason():
     lacks = reason(Code.INSUFFICIENT, resources="cpu")
     answer = FilterAnswer(nodes={"a": lacks, "b": lacks, "c": reason(Code.NODE_NOT_READY)})
 
-    text = "refused: InsufficientResource: insufficient cpu (2 nodes), and 1 other reasons"
+    text = "refused: InsufficientResource: insufficient cpu (2 nodes), and 1 other reason"
     assert decision_text(answer) == text
 
 
