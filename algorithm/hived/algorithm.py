@@ -167,13 +167,15 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def add_allocated_pod(self, pod: Pod) -> None:
         self._generation += 1
         self._proposed.pop(pod.uid, None)
-        if pod.annotation(SPEC) is None:
-            return
-        if self._start.is_over:
-            self._start.accounts.add(pod, found=pod.uid not in self._waiting)
-        else:
-            self._start.collect(pod)
-        self._waiting.drop(pod.uid)
+        if pod.annotation(SPEC) is not None:
+            if self._start.is_over:
+                self._start.accounts.add(pod, found=pod.uid not in self._waiting)
+            else:
+                self._start.collect(pod)
+        waited = self._waiting.drop(pod.uid)
+        # Somebody else may have bound it to another place than the one that is being freed for it.
+        if waited is not None and stop_waiting(self.hive, pod.uid, waited):
+            self._start.accounts.promote()
 
     def delete_allocated_pod(self, pod: Pod) -> None:
         self._generation += 1

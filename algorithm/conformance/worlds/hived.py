@@ -19,7 +19,9 @@ from algorithm.hived.formats.podspec import SPEC
 from algorithm.model import Node, Pod, pairs
 
 #: Two racks of two hosts; tenant `a` owns a rack's worth of hosts, `b` a host and a half.
+#: Groups get their quota back when there is room: without that, as in the original, only a restart gives it back.
 SETTINGS: dict[str, Any] = {
+    "promoteLazilyPreempted": True,
     "physicalCluster": {
         "cellTypes": {
             "socket": {"childCellType": "gpu", "childCellNumber": 2},

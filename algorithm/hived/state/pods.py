@@ -71,13 +71,15 @@ def delete_pod(hive: HivedCluster, member: Member, spec: PodSpec) -> None:
         hive.end(group)
 
 
-def stop_waiting(hive: HivedCluster, uid: str, spec: PodSpec) -> None:
-    """A pod that is not allocated is gone. A preemption ends with the last pod that waits for it."""
+def stop_waiting(hive: HivedCluster, uid: str, spec: PodSpec) -> bool:
+    """A pod waits no more for a preemption, which ends with the last pod that does. Returns whether it has ended."""
     group = hive.groups.get(spec.group)
-    if group is not None and group.state is GroupState.PREEMPTING and uid in group.preempting:
-        group.preempting = {each: None for each in group.preempting if each != uid}
-        if not group.preempting:
-            hive.cancel(group)
+    if group is None or group.state is not GroupState.PREEMPTING or uid not in group.preempting:
+        return False
+    group.preempting = {each: None for each in group.preempting if each != uid}
+    if not group.preempting:
+        hive.cancel(group)
+    return not group.preempting
 
 
 def _arrive(hive: HivedCluster, group: Group) -> None:

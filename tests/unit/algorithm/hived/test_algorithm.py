@@ -412,6 +412,20 @@ def test_what_a_preemptor_waits_for_is_nobody_elses(world):
     assert len(world.bind(*high)) == 2
 
 
+@pytest.mark.parametrize("annotations", [(), None])
+def test_a_preemptor_that_somebody_else_binds_gives_its_reservation_up(world, annotations):
+    """Without what a binding of ours says, or without any request at all. The conformance kit found the mistake."""
+    world.bind(*gang("low", pods=2, leafs=4))
+    high = gang("high", pods=1, leafs=4, priority=5)[0]
+    world.preempt(high)
+    bound = msgspec.structs.replace(high, node_name="m4")
+    world.algorithm.add_allocated_pod(
+        bound if annotations is None else msgspec.structs.replace(bound, annotations=annotations)
+    )
+
+    assert list(world.hive.groups) == ["low"]
+
+
 def test_whoever_stops_asking_gives_its_reservation_up(world):
     world.bind(*gang("low", pods=2, leafs=4))
     high = gang("high", pods=2, leafs=4, priority=5)[0]
