@@ -54,6 +54,9 @@ class Judge:
 class PeriodicJudge(Judge):
     """A costly judge that looks now and then, as often as it is due, and once more when the life is over."""
 
+    #: Calls after which it does not look.
+    not_after: ClassVar[tuple[type[Any], ...]] = ()
+
     def after(self, call: Call, answer: Any) -> None:
         if self.is_due_after(call):
             self.look()
@@ -63,7 +66,7 @@ class PeriodicJudge(Judge):
 
     def is_due_after(self, call: Call) -> bool:
         """Whether it looks after this call."""
-        return self.is_due()
+        return self.is_due() and not isinstance(call, self.not_after)
 
     def look(self) -> None:
         """Look at the algorithm. Raises ContractBroken if its promise is broken."""

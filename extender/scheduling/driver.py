@@ -54,13 +54,18 @@ class CopyFault(AlgorithmFault):
         self.error = error
 
 
+def made(make: Callable[[], SchedulerAlgorithm]) -> SchedulerAlgorithm:
+    """Return the copy that `make` makes. Raises what that raises; TypeError for a copy that is no algorithm."""
+    twin: object = make()
+    if not isinstance(twin, SchedulerAlgorithm):
+        raise TypeError(f"the copy is {type_name(twin)}, not an algorithm")
+    return twin
+
+
 def copied(make: Callable[[], SchedulerAlgorithm]) -> SchedulerAlgorithm:
-    """Return the copy that `make` makes. Raises CopyFault, also for a copy that is no algorithm."""
+    """The same for callers that do not hold the lock: raises CopyFault, which they pass on to be noted."""
     try:
-        twin: object = make()
-        if isinstance(twin, SchedulerAlgorithm):
-            return twin
-        failed: BaseException = TypeError(f"the copy is {type_name(twin)}, not an algorithm")
+        return made(make)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise

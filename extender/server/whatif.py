@@ -28,8 +28,8 @@ from functools import cached_property
 from algorithm.interface import Bind, Phase, PodRefused, SchedulerAlgorithm, ScheduleResult, SuggestedNodes, Wait
 from algorithm.model import Node, Pod
 from algorithm.reasons import Reason
-from extender.core.said import plain, type_name
-from extender.scheduling.driver import AlgorithmFault, wrong_with
+from extender.core.said import plain
+from extender.scheduling.driver import AlgorithmFault, made, wrong_with
 from extender.scheduling.events import Event, Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.guard import AlgorithmGuard
@@ -170,14 +170,6 @@ def bounded(explained: Iterable[str], clock: Callable[[], float] = time.monotoni
             return
 
 
-def _made(algorithm: Callable[[], SchedulerAlgorithm]) -> SchedulerAlgorithm:
-    """The copy. Raises TypeError for one that is no algorithm."""
-    twin: object = algorithm()
-    if not isinstance(twin, SchedulerAlgorithm):
-        raise TypeError(f"the copy is {type_name(twin)}, not an algorithm")
-    return twin
-
-
 def _maker(
     algorithm: Callable[[], SchedulerAlgorithm],
     guard: AlgorithmGuard,
@@ -186,7 +178,7 @@ def _maker(
     own: Iterable[str],
     nodes: Iterable[Node],
 ) -> Callable[[], _Copy]:
-    return lambda: _Copy(guard.free("forks", lambda: _made(algorithm)), guard, generation, waiting, own, nodes)
+    return lambda: _Copy(guard.free("forks", lambda: made(algorithm)), guard, generation, waiting, own, nodes)
 
 
 class WhatIf:

@@ -110,9 +110,7 @@ class EverythingGivenBack(Judge):
 class RecoveryInAnyOrder(PeriodicJudge):
     name = "recovery-in-any-order"
     every = 7
-
-    def is_due_after(self, call: Call) -> bool:
-        return self.is_due() and not isinstance(call, Ask)
+    not_after = (Ask,)
 
     def look(self) -> None:
         nodes = tuple(sorted(self.life.nodes))

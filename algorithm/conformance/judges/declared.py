@@ -25,6 +25,7 @@ class AnnotationsDeclared(PeriodicJudge):
 
     name = "annotations-declared"
     every = 6
+    not_after = (Ask,)
 
     def __init__(self, life: Any) -> None:
         super().__init__(life)
@@ -50,9 +51,6 @@ class AnnotationsDeclared(PeriodicJudge):
             if name not in kept:
                 names.add(name)
                 self._values[whose, name] = value
-
-    def is_due_after(self, call: Call) -> bool:
-        return self.is_due() and not isinstance(call, Ask)
 
     def look(self) -> None:
         if not self._of_pods and not self._of_nodes:

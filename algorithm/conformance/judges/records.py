@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from algorithm.conformance.calls import Ask, Call
+from algorithm.conformance.calls import Ask
 from algorithm.conformance.judge import PeriodicJudge, promise
 from algorithm.conformance.observation import asked, kinds, told
 from algorithm.interface import Phase
@@ -25,9 +25,7 @@ class CallersRecordDecides(PeriodicJudge):
 
     name = "callers-record-decides"
     every = 6
-
-    def is_due_after(self, call: Call) -> bool:
-        return self.is_due() and not isinstance(call, Ask)
+    not_after = (Ask,)
 
     def look(self) -> None:
         nodes = tuple(sorted(self.life.nodes))

@@ -234,9 +234,7 @@ class QuestionsChangeNothing(PeriodicJudge):
 
     name = "questions-change-nothing"
     every = 6
-
-    def is_due_after(self, call: Call) -> bool:
-        return self.is_due() and not isinstance(call, SetTime)
+    not_after = (SetTime,)
 
     def look(self) -> None:
         before: Observation = observe(self.life)
