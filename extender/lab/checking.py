@@ -21,8 +21,14 @@ def check(workload: Workload) -> None:
     """Raise WorkloadError if the workload cannot be simulated."""
     _check_number("jobs", len(workload.jobs), MOST_JOBS)
     _check_number("nodes", len(workload.nodes), MOST_NODES)
+    _check_number("pods of all jobs", sum(job.pods for job in workload.jobs), MOST_PODS)
     if not workload.nodes:
         raise WorkloadError("nodes: expected at least one")
+    check_contents(workload)
+
+
+def check_contents(workload: Workload) -> None:
+    """Raise WorkloadError if a job, node, failure or change cannot be right, whatever else the workload lacks."""
     names = _check_nodes(workload.nodes)
     _check_jobs(workload.jobs)
     _check_failures(workload.failures, names)
@@ -65,7 +71,7 @@ def _check_amounts(where: str, field: str, amounts: Iterable[tuple[str, int]]) -
 
 def _check_jobs(jobs: Sequence[Job]) -> None:
     names: set[str] = set()
-    before, pods = 0.0, 0
+    before = 0.0
     for job in jobs:
         where = f"job {job.name[:100]!r}"
         _check_name(where, job.name, names)
@@ -81,8 +87,6 @@ def _check_jobs(jobs: Sequence[Job]) -> None:
             _check_time(where, "patience", job.patience)
         if not 1 <= job.pods <= MOST_PODS_OF_JOB:
             raise WorkloadError(f"{where}: pods: expected 1 to {MOST_PODS_OF_JOB}, got {job.pods}")
-        pods += job.pods
-        _check_number("pods of all jobs", pods, MOST_PODS)
         _check_requests(where, job)
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from extender.lab.comparing import limited
 from extender.lab.importers import load
 from extender.lab.run.simulation import RunOptions
+from extender.lab.tables import open_file
 from extender.lab.translate import GPUS, MODEL_LABEL
 from extender.lab.workload import CPU, GPU, MEMORY, MachineNode, Workload
 from extender.operate.settings_files import configuration_text
@@ -84,12 +85,14 @@ def workload_of(given: Given) -> Workload:
         workload = replace(workload, nodes=load(path).nodes, failures=workload.failures or load(path).failures)
     if not workload.nodes:
         raise OptionError("--nodes: expected a number of nodes or a file with nodes, since the trace has none")
+    if not workload.jobs:
+        raise OptionError("--trace: expected at least one job, got none; waggle trace show says what was left out")
     return limited(workload, given.limit)
 
 
 def _is_own(path: Path) -> bool:
     """Whether a file of nodes is in Waggle's own format: it has jobs or failures of its own, or none."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(1) == b"{"
 
 

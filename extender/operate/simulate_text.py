@@ -44,7 +44,8 @@ def _head(results: Results) -> str:
     gpus = f"{results.gpu_milli / 1000:g} GPUs, " if results.gpu_milli else ""
     cluster = f"{results.nodes} {'node' if results.nodes == 1 else 'nodes'} with {gpus}{cores}"
     name = printable(results.workload or "The workload")
-    return f"{name}: {results.jobs} jobs with {results.pods} pods on {cluster}"
+    jobs, pods = results.jobs, results.pods
+    return f"{name}: {jobs} job{'s' * (jobs != 1)} with {pods} pod{'s' * (pods != 1)} on {cluster}"
 
 
 def _groups(title: str, results: Results, groups_of: Callable[[Run], Sequence[Group]]) -> list[str]:

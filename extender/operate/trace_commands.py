@@ -173,7 +173,8 @@ def _summary(workload: Workload) -> str:
     from extender.lab.workload import CPU, GPU
 
     jobs = workload.jobs
-    lines = [f"{workload.name}: {len(jobs):,} jobs, {sum(job.pods for job in jobs):,} pods"]
+    pods = sum(job.pods for job in jobs)
+    lines = [f"{workload.name}: {len(jobs):,} job{'s' * (len(jobs) != 1)}, {pods:,} pod{'s' * (pods != 1)}"]
     lines += [_nodes(workload)] if workload.nodes else ["no nodes: give them to waggle simulate with --nodes"]
     if jobs:
         seconds = sorted(job.seconds for job in jobs if job.seconds is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,16 +43,28 @@ def recognise(path: Path, formats: Iterable[Format]) -> Found | None:
 
 
 def nearest(path: Path, formats: Iterable[Format]) -> str:
-    """Return which columns a file lacks of the most similar part, for a message; empty if no part is similar."""
+    """Return which columns a file lacks of the most similar part, or how it would have to be called, for a message;
+    empty if no part is similar."""
     begin, columns = _look(path)
     if begin == _ARCHIVE:
         return f"; it is {begin}: unpack it first"
-    parts = [(each, part) for each in formats for part in each.parts if part.columns]
+    several = list(formats)
+    parts = [(each, part) for each in several for part in each.parts if part.columns]
     best, part = max(parts, key=lambda pair: len(columns & set(pair[1].columns)), default=(None, None))
     if best is None or part is None or not columns & set(part.columns):
-        return ""
+        return _names(several) if begin == "" else ""
     missing = ", ".join(name for name in part.columns if name not in columns)
     return f"; line 1: columns missing for {part.name} of {best.name}: {missing}"
+
+
+def _names(formats: Sequence[Format]) -> str:
+    """Return the names by which tables without a header are recognised, if it can be one of a single format."""
+    names = [part.file for each in formats for part in each.parts if part.file]
+    return (
+        f"; without a header, its name is expected to be one of {', '.join(names)}"
+        if len(formats) == 1 and names
+        else ""
+    )
 
 
 def files(paths: Iterable[Path]) -> list[tuple[Path, bool]]:

@@ -23,16 +23,22 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class Entry(NamedTuple):
-    """One object, and the line in which it begins."""
+    """One object, its number in the list, and the line in which it begins: the whole list may be one line."""
 
     file: str
     line: int
+    number: int
     fields: dict[str, Any]
+
+    @property
+    def where(self) -> str:
+        """The place of the object, for messages."""
+        return f"{self.file}, line {self.line}, object {self.number}"
 
     def value(self, key: str) -> Any:
         """Return a value. Raises TraceError if there is none."""
         if key not in self.fields:
-            raise TraceError(f"{self.file}, line {self.line}: {key}: missing")
+            raise TraceError(f"{self.where}: {key}: missing")
         return self.fields[key]
 
     def text(self, key: str) -> str:
@@ -45,7 +51,7 @@ class Entry(NamedTuple):
     def error(self, path: str, expected: str) -> TraceError:
         """Return an error about a value, to be raised."""
         got = f", got {self.fields[path]!r:.50}" if path in self.fields else ""
-        return TraceError(f"{self.file}, line {self.line}: {path}: expected {expected}{got}")
+        return TraceError(f"{self.where}: {path}: expected {expected}{got}")
 
 
 class _Text:
@@ -53,6 +59,8 @@ class _Text:
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path, self.line = path, 1
+        #: Of the object that is being read.
+        self.number = 0
         self.rest, self.at = "", 0
         self._file = file
         self._decoder = getincrementaldecoder("utf-8-sig")()
@@ -86,18 +94,19 @@ class _Text:
 
     def error(self, text: str, further: int = 0) -> FatalTraceError:
         """Return an error about the present line, or one further down."""
-        return FatalTraceError(f"{self.path}, line {self.line + further}: {text}")
+        which = f", object {self.number}" if self.number else ""
+        return FatalTraceError(f"{self.path}, line {self.line + further}{which}: {text}")
 
 
 def entries(path: Path) -> Iterator[Entry]:
-    """Yield the objects of a list. Raises TraceError, which names the line."""
+    """Yield the objects of a list, at least one. Raises TraceError, which names the line and the object's number."""
     with open_file(path) as file:
         text = _Text(path, file)
         if text.next_sign() != "[":
             raise text.error("expected a list in JSON")
         text.use(text.at + 1)
         if text.next_sign() == "]":
-            return
+            raise text.error("expected a list with objects, got an empty one")
         while True:
             yield _entry(text)
             sign = text.next_sign()
@@ -111,6 +120,7 @@ def entries(path: Path) -> Iterator[Entry]:
 def _entry(text: _Text) -> Entry:
     text.next_sign()
     line = text.line
+    text.number += 1
     decoder = json.JSONDecoder()
     while True:
         try:
@@ -126,4 +136,4 @@ def _entry(text: _Text) -> Entry:
         if not isinstance(found, dict):
             raise text.error(f"expected an object, got {found!r:.50}")
         text.use(end)
-        return Entry(str(text.path), line, found)
+        return Entry(str(text.path), line, text.number, found)

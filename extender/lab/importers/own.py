@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from extender.lab.checking import check_contents
 from extender.lab.importers.registry import JSON_OBJECT, Format, Part
 from extender.lab.tables import FatalTraceError, Problems, open_file
 from extender.lab.workload import Workload
@@ -23,9 +24,11 @@ def _read(paths: Mapping[str, Path], _: Problems) -> Workload:
     if len(text) > LARGEST:
         raise FatalTraceError(f"{path}: larger than {LARGEST >> 20} MiB")
     try:
-        return decode(text)
+        workload = decode(text)
+        check_contents(workload)
     except WorkloadError as error:
         raise FatalTraceError(f"{path}: {error}") from error
+    return workload
 
 
 FORMAT = Format(

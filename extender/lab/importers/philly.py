@@ -117,8 +117,7 @@ def _time(entry: Entry, path: str, value: Any) -> float | None:
         return None
     found = seconds(value) if isinstance(value, str) else None
     if found is None:
-        where = f"{entry.file}, line {entry.line}: {path}"
-        raise TraceError(f"{where}: expected a time like 2017-10-07 01:11:39, got {value!r:.50}")
+        raise TraceError(f"{entry.where}: {path}: expected a time like 2017-10-07 01:11:39, got {value!r:.50}")
     return found
 
 

@@ -92,6 +92,21 @@ def test_nodes_may_be_those_of_another_workload(trace: Path, tmp_path: Path) -> 
     assert "on 7 nodes" in done.stdout
 
 
+def test_nodes_may_be_those_of_a_compressed_workload(trace: Path, tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes.json.gz"
+    nodes.write_bytes(gzip.compress(encode(replace(random_workload(2), jobs=()))))
+    done = simulate("--trace", trace, "--nodes", nodes, "--algorithm", "packing")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_trace_without_jobs_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(encode(replace(random_workload(1), jobs=())))
+    done = simulate("--trace", path, "--algorithm", "packing")
+    assert done.exit_code == 2
+    assert "--trace: expected at least one job, got none" in told(done)
+
+
 def test_a_horizon_cuts_the_run(trace: Path) -> None:
     done = simulate("--trace", trace, "--algorithm", "packing", "--horizon", "1m", "--json", "-")
     run = json.loads(done.stdout)["runs"][0]

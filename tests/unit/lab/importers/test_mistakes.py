@@ -29,6 +29,11 @@ FIRST = {
 }
 
 
+#: Of Waggle's own format.
+NODE: dict[str, object] = {"name": "n", "capacity": {"cpu": 1000}}
+JOB: dict[str, object] = {"name": "a", "arrival": 0, "requests": {"cpu": 1}}
+
+
 def refusal(path: Path, format_name: str | None = None) -> str:
     with pytest.raises(TraceError) as error:
         load(path, format_name)
@@ -97,6 +102,33 @@ def test_missing_columns_are_named(tmp_path: Path) -> None:
     assert said.partition("; ")[2] in refusal(path)
 
 
+def test_a_table_without_a_header_needs_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.csv"
+    path.write_text(f"{TASKS[1]}\n")
+    said = (
+        "expected a file of pai; without a header, its name is expected to be one of pai_instance_table, pai_task_table"
+    )
+    assert said in refusal(path, "pai")
+    assert refusal(path).endswith(" or waggle")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"jobs": [JOB, JOB]}, "job 'a': name: there are two of this name"),
+        ({"jobs": [JOB | {"arrival": -1}]}, "job 'a': arrival: expected seconds, 0 or more, got -1.0"),
+        ({"nodes": [NODE, NODE]}, "node 'n': name: there are two of this name"),
+        ({"failures": [{"node": "m", "at": 1}]}, "failure 1: node: there is no node 'm'"),
+    ],
+)
+def test_a_workload_with_a_mistake_is_refused_when_it_is_read(
+    tmp_path: Path, wrong: dict[str, object], said: str
+) -> None:
+    path = tmp_path / "workload.json"
+    path.write_text(json.dumps({"format": "waggle-workload", "nodes": [NODE], "jobs": [JOB]} | wrong))
+    assert refusal(path) == f"{path}: {said}"
+
+
 def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text(f"{SPOT[0]},duration\n{SPOT[1]},5\n")
@@ -106,13 +138,16 @@ def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"status": "Lost"}, "line 2: status: expected one of Pass, Killed, Failed, got 'Lost'"),
-        ({"submitted_time": 5}, "line 2: submitted_time: expected a time like"),
-        ({"submitted_time": "yesterday"}, "line 2: submitted_time: expected a time like"),
-        ({"jobid": 5}, "line 2: jobid: expected a text of 1 to 200 characters, got 5"),
-        ({"attempts": None}, "line 2: attempts: expected a list, got None"),
-        ({"attempts": [5]}, "line 2: attempts[0].detail: expected a list of machines with their gpus"),
-        ({"attempts": [*FIRST["attempts"], {"start_time": 5}]}, "line 2: attempts[1].start_time: expected a time like"),
+        ({"status": "Lost"}, "line 2, object 2: status: expected one of Pass, Killed, Failed, got 'Lost'"),
+        ({"submitted_time": 5}, "line 2, object 2: submitted_time: expected a time like"),
+        ({"submitted_time": "yesterday"}, "line 2, object 2: submitted_time: expected a time like"),
+        ({"jobid": 5}, "line 2, object 2: jobid: expected a text of 1 to 200 characters, got 5"),
+        ({"attempts": None}, "line 2, object 2: attempts: expected a list, got None"),
+        ({"attempts": [5]}, "line 2, object 2: attempts[0].detail: expected a list of machines with their gpus"),
+        (
+            {"attempts": [*FIRST["attempts"], {"start_time": 5}]},
+            "line 2, object 2: attempts[1].start_time: expected a time like",
+        ),
         ({"jobid": "a"}, "line 2: jobid: a appears twice"),
     ],
 )
@@ -125,12 +160,17 @@ def test_a_mistake_in_an_entry_is_named(tmp_path: Path, change: dict[str, object
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"[{json.dumps(FIRST)},\n{{'x'", "line 2: expected an object in JSON"),
-        (f"[{json.dumps(FIRST)}\n\n5]", "line 3: expected a comma or the end of the list, got '5'"),
-        (f"[{json.dumps(FIRST)},\n", "line 2: expected an object in JSON"),
-        (f"[{json.dumps(FIRST)},\n[]]", "line 2: expected an object, got []"),
-        ("[" * 100_000, "line 1: expected an object that is not nested so deeply"),
-        ('[{"a": ' + "9" * 10_000 + "}]", "line 1: expected an object in JSON"),
+        (f"[{json.dumps(FIRST)},\n{{'x'", "line 2, object 2: expected an object in JSON"),
+        (f"[{json.dumps(FIRST)}\n\n5]", "line 3, object 1: expected a comma or the end of the list, got '5'"),
+        (f"[{json.dumps(FIRST)},\n", "line 2, object 2: expected an object in JSON"),
+        (f"[{json.dumps(FIRST)},\n[]]", "line 2, object 2: expected an object, got []"),
+        (
+            f"[{json.dumps(FIRST)}, {json.dumps(FIRST | {'jobid': 'b'})}, 5]",
+            "line 1, object 3: expected an object, got 5",
+        ),
+        (" [\n ]", "line 2: expected a list with objects, got an empty one"),
+        ("[" * 100_000, "line 1, object 1: expected an object that is not nested so deeply"),
+        ('[{"a": ' + "9" * 10_000 + "}]", "line 1, object 1: expected an object in JSON"),
     ],
 )
 def test_a_list_that_is_no_json_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -142,7 +182,7 @@ def test_a_list_that_is_no_json_is_refused(tmp_path: Path, text: str, said: str)
 def test_a_missing_key_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cluster_job_log"
     path.write_text(json.dumps([{"status": "Pass"}]))
-    assert f"{path}, line 1: submitted_time: missing" in refusal(path)
+    assert f"{path}, line 1, object 1: submitted_time: missing" in refusal(path)
 
 
 @pytest.mark.parametrize(
