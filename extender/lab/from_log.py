@@ -58,10 +58,10 @@ class Devices(NamedTuple):
 
 
 class GivenUp(NamedTuple):
-    """Pods that were deleted while they waited; `jobs` is 1 if their job never started."""
+    """Pods of a job that were deleted while they waited."""
 
     at: float
-    jobs: int
+    job: str
     pods: int
 
 
@@ -357,8 +357,7 @@ def _given_up(job: RecordedJob) -> GivenUp | None:
     waited = [chain for chain in job.chains if chain.last.placed is None and chain.last.end is not None]
     if not waited:
         return None
-    never = any(all(life.placed is None for life in chain.lives) for chain in job.chains)
-    return GivenUp(max(chain.last.end or 0.0 for chain in waited), int(never), len(waited))
+    return GivenUp(max(chain.last.end or 0.0 for chain in waited), job.name, len(waited))
 
 
 def _state(chains: list[Chain], end: float | None) -> JobState:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from extender.lab.checking import capacity
+from extender.lab.comparing import release
 from extender.lab.results import Group, JobResult, JobState, Results, Run
+from extender.lab.workload import CPU, GPU
 from extender.replay.counterfactual import Counterfactual
 from extender.replay.moments import duration_text
 
@@ -141,14 +144,19 @@ class Difference(NamedTuple):
 
 
 def differences(made: Counterfactual) -> list[Difference]:
-    """Return the jobs that wait much longer or shorter, the largest difference first. One that never started waits at
-    least until the end."""
+    """Return the jobs that wait much longer or shorter, the largest difference first, then those that are evicted more
+    or less often. One that never started waits at least until the end."""
     found = []
     for then, baseline, other in zip(made.recorded.jobs, made.baseline.jobs, made.other.jobs, strict=False):
         longer = _waited(other, made.horizon) - _waited(baseline, made.horizon)
-        if abs(longer) >= 1:
+        if abs(longer) >= 1 or other.evictions != baseline.evictions:
             found.append(Difference(then, baseline, other, longer))
-    return sorted(found, key=lambda each: (-abs(each.longer), each.other.name))[:MOST_DIFFERENCES]
+    return sorted(found, key=_order)[:MOST_DIFFERENCES]
+
+
+def _order(each: Difference) -> tuple[float, int, str]:
+    longer = abs(each.longer) if abs(each.longer) >= 1 else 0.0
+    return -longer, -abs(each.other.evictions - each.baseline.evictions), each.other.name
 
 
 def _waited(job: JobResult, horizon: float) -> float:
@@ -190,10 +198,13 @@ def results(made: Counterfactual) -> Results:
     """Return the three runs as `waggle simulate` has them."""
     workload = made.workload
     return Results(
+        release=release(),
         workload=workload.name,
         jobs=len(workload.jobs),
         pods=sum(job.pods for job in workload.jobs),
         nodes=len(workload.nodes),
+        gpu_milli=capacity(workload.nodes, GPU),
+        cpu_milli=capacity(workload.nodes, CPU),
         horizon=made.horizon,
         remarks=tuple(remarks(made)),
         runs=runs_of(made),

@@ -181,8 +181,19 @@ def test_the_largest_differences_are_named_with_both_reasons(made: Counterfactua
     assert len(text) < 800
 
 
+def test_a_job_that_only_one_of_them_evicts_is_a_difference(made: Counterfactual) -> None:
+    *others, last = made.baseline.jobs
+    evicted = replace(made.baseline, jobs=(*others, replace(last, evictions=last.evictions + 2)))
+    [found] = differences(made._replace(other=evicted))
+    assert (found.other.name, found.longer) == (last.name, 0.0)
+
+
 def test_results_are_those_of_a_simulation(made: Counterfactual) -> None:
     found = results(made)
+    assert found.release
+    gpus = sum(node.capacity["gpu"] for node in made.workload.nodes)
+    assert (found.gpu_milli, found.cpu_milli > 0) == (gpus, True)
+    assert gpus > 0
     assert [run.name for run in found.runs] == ["as recorded", "recorded settings", "fgd"]
     assert any("tolerations of pods are not in a recording" in each for each in found.remarks)
     assert list(found.remarks) == list(remarks(made))

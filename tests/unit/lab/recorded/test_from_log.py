@@ -12,7 +12,7 @@ from algorithm.packing.gangs import GANG, GANG_MIN, GANG_PLAN
 from algorithm.registry import create
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.lab.as_recorded import as_recorded
-from extender.lab.from_log import FromLog, Recorded
+from extender.lab.from_log import FromLog, GivenUp, Recorded
 from extender.lab.results import Ended, JobResult, JobState
 from extender.lab.workload import Job, NodeFailure
 from extender.scheduling.commands import EvictFinished
@@ -103,7 +103,7 @@ def test_a_pod_that_was_deleted_while_it_waited_stops_waiting() -> None:
     log.goes(pod, 40.0)
     recorded = log.done(100.0)
 
-    assert [(each.at, each.jobs, each.pods) for each in recorded.given_up] == [(40.0, 1, 1)]
+    assert recorded.given_up == (GivenUp(40.0, "default/a", 1),)
     assert recorded.workload.jobs[0].patience == 30.0
     assert recorded.workload.jobs[0].patience == 30.0
     points = as_recorded(recorded, name="r", algorithm="packing").series.points
@@ -186,6 +186,29 @@ def test_an_evicted_pod_that_is_made_again_is_the_same_job() -> None:
     assert result.lost_gpu_milli_seconds == 41.0 * 2000
 
 
+def test_a_job_that_is_evicted_waits_until_it_has_places_again() -> None:
+    log = told()
+    first, second = (gpu_pod("a", 2, uid=uid) for uid in ("1", "2"))
+    log.runs(first, 0.0, 100.0)
+    log.evicted(first, 500.0)
+    log.runs(second, 510.0, 700.0)
+    points = as_recorded(log.done(1000.0), name="r", algorithm="packing").series.points
+
+    def counted(at: float) -> tuple[float, float]:
+        point = next(point for point in points if point.at >= at)
+        return point.waiting_jobs, point.running_jobs
+
+    assert [counted(at) for at in (50.0, 300.0, 600.0, 900.0)] == [(1, 0), (0, 1), (1, 0), (0, 1)]
+
+
+def test_a_pod_that_is_placed_and_gone_at_one_time_leaves_nothing_behind() -> None:
+    log, pod = told(), gpu_pod("a", 2)
+    log.runs(pod, 10.0, 20.0)
+    log.goes(pod, 20.0)
+    points = as_recorded(log.done(100.0), name="r", algorithm="packing").series.points
+    assert (points[-1].waiting_jobs, points[-1].running_jobs, points[-1].gpu_allocated_milli) == (0, 0, 0)
+
+
 def test_a_pod_that_nobody_makes_again_is_over_once_it_is_evicted() -> None:
     log = told()
     for name, controlled in (("bare", False), ("owned", True)):
@@ -193,9 +216,12 @@ def test_a_pod_that_nobody_makes_again_is_over_once_it_is_evicted() -> None:
     bare = gpu_pod("evicted", 2)
     log.runs(bare, 10.0, 10.0)
     log.evicted(bare, 50.0)
-    jobs = {job.name: job for job in log.done(200.0).workload.jobs}
+    recorded = log.done(200.0)
+    jobs = {job.name: job for job in recorded.workload.jobs}
 
     assert jobs["default/evicted"].again is False
+    last = as_recorded(recorded, name="r", algorithm="packing").series.points[-1]
+    assert (last.waiting_jobs, last.waiting_pods, last.running_jobs) == (2, 2, 0)  # the two that never had a place
     assert jobs["default/owned"].again is True
     assert jobs["default/bare"].again is False
     log.made._has_controllers = False  # an older recording: nobody knows
