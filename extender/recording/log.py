@@ -153,7 +153,8 @@ class _SegmentReader:
             raise lines.wrong(str(error)) from error
         if isinstance(item, Step):
             if item.number != self.last + 1 and not (is_early and item.number == 0):
-                raise lines.wrong(f"expected event {self.last + 1}, not {item.number}: some are missing")
+                why = "some are missing" if item.number > self.last else "it is there already, or out of order"
+                raise lines.wrong(f"expected event {self.last + 1}, not {item.number}: {why}")
             self.last += 1
         elif isinstance(item, End):
             if item.number != self.last:

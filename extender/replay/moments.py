@@ -68,7 +68,8 @@ def parse(text: str) -> Moment:
     except ValueError as error:
         raise MomentError(f"{written!r}: {_EXPECTED}") from error
     if at.tzinfo is None:
-        raise MomentError(f"{written!r}: expected a time with its zone, such as {written}Z or {written}+01:00")
+        said = at.isoformat()
+        raise MomentError(f"{written!r}: expected a time with its zone, such as {said}Z or {said}+01:00")
     return Moment(written, wall=at.timestamp())
 
 

@@ -118,6 +118,10 @@ def test_other_constants_are_said_where_decisions_are_compared(log: Path) -> Non
         (lambda lines: lines[3].update(event="Danced"), "log:4: no event: 'Danced' is none that this Waggle knows"),
         (lambda lines: lines[3].update(mood=1), "log:4: no event: Object contains unknown field `mood`"),
         (lambda lines: lines.pop(3), "log:4: expected event 3, not 4: some are missing"),
+        (
+            lambda lines: lines.insert(4, lines[3]),
+            "log:5: expected event 4, not 3: it is there already, or out of order",
+        ),
         (lambda lines: lines[0].update(first=5), "begins with event 5, and has no checkpoint"),
     ],
 )

@@ -42,6 +42,8 @@ def test_what_is_no_moment_is_refused_with_what_was_expected(text: str):
 def test_a_time_without_a_zone_is_refused():
     with pytest.raises(MomentError, match=r"expected a time with its zone, such as 2026-11-24T13:05:00Z"):
         parse("2026-11-24T13:05:00")
+    with pytest.raises(MomentError, match=r"'2026-11-24': expected a time with its zone, such as 2026-11-24T00:00:00Z"):
+        parse("2026-11-24")
 
 
 def test_a_time_of_day_needs_a_log_that_knows_it():
