@@ -16,7 +16,7 @@ class SuggestedNodes(Sequence[str]):
     kube-scheduler may offer only a sample of the nodes that would fit, only one node (a trial), or unknown nodes.
     """
 
-    __slots__ = ("_asked", "_count", "_found", "_listed", "_read", "_search", "_set", "_text")
+    __slots__ = ("_asked", "_count", "_found", "_listed", "_read", "_search", "_set", "text")
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._listed: tuple[str, ...] | None = tuple(names)
@@ -24,8 +24,8 @@ class SuggestedNodes(Sequence[str]):
         self._search: Callable[[object], bool] = self._listed.__contains__
         self._read: Callable[[], Iterable[str]] = tuple
         self._set: frozenset[str] | None = None
-        #: The JSON array in which the names came, "" if it was not said.
-        self._text = b""
+        #: The JSON array in which the names came, without line breaks; "" if they came in another form. Read only.
+        self.text = b""
         self._asked = 0
         #: The name that was found last: the node that is chosen is asked about again.
         self._found: object = None
@@ -38,7 +38,7 @@ class SuggestedNodes(Sequence[str]):
         place. `search` says whether a name is among them. `text` is the JSON array that is read: equal ones have equal
         names."""
         made = cls()
-        made._text = text
+        made.text = text
         made._listed, made._count, made._search, made._read = None, count, search, read
         made._asked = _FEW_QUESTIONS - _FEW_SEARCHES
         return made
@@ -65,15 +65,10 @@ class SuggestedNodes(Sequence[str]):
             self._set = frozenset(self._names)
         return self._set
 
-    @property
-    def text(self) -> bytes:
-        """The JSON array in which the names came, without line breaks; "" if they came in another form."""
-        return self._text
-
     def bare(self) -> SuggestedNodes:
         """The same offer without what was found out about it: names that can be read again, and their set. For those
         who keep it: 500 names take 60 KB, and new memory for each call makes the next ones slower."""
-        return SuggestedNodes.unread(self._count, self._search, self._read, self._text) if self._text else self
+        return SuggestedNodes.unread(self._count, self._search, self._read, self.text) if self.text else self
 
     @property
     def known_set(self) -> frozenset[str] | None:
@@ -98,8 +93,8 @@ class SuggestedNodes(Sequence[str]):
     def is_same_offer(self, other: SuggestedNodes) -> bool:
         """Whether these are the same names in the same order. Bytes are compared if neither was read, names if both
         were; otherwise it is False without a look."""
-        if self._text and other._text:
-            return self._text == other._text
+        if self.text and other.text:
+            return self.text == other.text
         return self._listed is not None and other._listed is not None and self._listed == other._listed
 
     def __iter__(self) -> Iterator[str]:

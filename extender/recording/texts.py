@@ -13,7 +13,7 @@ put. Nothing waits: if there is no room, the caller keeps the text itself.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -27,54 +27,44 @@ LONGEST: Final = 32 << 10
 _names = msgspec.json.Decoder(tuple[str, ...])
 
 
-class Place(NamedTuple):
-    """Where a text is: the bytes that were put before it, since the ring is there, and its own."""
-
-    at: int
-    length: int
-
-    @property
-    def end(self) -> int:
-        return self.at + self.length
-
-
 class TextRing:
-    """Texts in a ring of `size` bytes. None is split: one that would reach beyond the end is put at the begin."""
+    """Texts in a ring of `size` bytes. None is split: one that would reach beyond the end is put at the begin.
+
+    A place is the number of bytes that were put before the text since the ring is there, with those left out at ends.
+    """
 
     def __init__(self, size: int = SIZE) -> None:
         self._memory = bytearray(size)
         self._size = size
-        #: Bytes that were put, with those left out at ends, and that are free again.
+        #: The bytes that were put, and those of them that are free again.
         self._head = self._tail = 0
-        self._last = Place(0, 0)
+        #: Where the last text is, and its length.
+        self._last, self._length = 0, 0
 
-    def put(self, text: bytes) -> Place | None:
-        """Keep a copy of the text until it is freed. None if it is longer than LONGEST, or if there is no room now."""
-        length, at = len(text), self._head
-        begin = at % self._size
-        if begin + length > self._size:
-            at, begin = at + self._size - begin, 0
+    def put(self, text: bytes) -> int:
+        """Keep a copy of the text until it is freed, and return its place. -1 if it is longer than LONGEST, if there is
+        no room now, or if it is the text that was put last: who comes again is better kept once."""
+        length, at, size = len(text), self._head, self._size
+        begin = at % size
+        if begin + length > size:
+            at, begin = at + size - begin, 0
         tail = at if self._tail == self._head else self._tail
-        if length > LONGEST or at + length - tail > self._size:
-            return None
+        if length > LONGEST or at + length - tail > size:
+            return -1
+        if length == self._length and self._memory.startswith(text, self._last % size):
+            return -1
         self._memory[begin : begin + length] = text
-        self._head = at + length
-        self._last = Place(at, length)
-        return self._last
+        self._head, self._last, self._length = at + length, at, length
+        return at
 
-    def is_last(self, text: bytes) -> bool:
-        """Whether this is the text that was put last."""
-        at, length = self._last
-        return length == len(text) and self._memory.startswith(text, at % self._size)
+    def read(self, place: int, length: int) -> bytes:
+        """Return the text of this length, which was not freed."""
+        begin = place % self._size
+        return bytes(self._memory[begin : begin + length])
 
-    def read(self, place: Place) -> bytes:
-        """Return the text, which was not freed."""
-        begin = place.at % self._size
-        return bytes(self._memory[begin : begin + place.length])
-
-    def free(self, place: Place) -> None:
+    def free(self, place: int, length: int) -> None:
         """Forget this text and all that were put before it."""
-        self._tail = place.end
+        self._tail = place + length
 
 
 def offer_of(text: bytes) -> SuggestedNodes:

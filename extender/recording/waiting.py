@@ -17,9 +17,8 @@ from collections.abc import Sequence
 import msgspec
 
 from algorithm.interface import SuggestedNodes
-from algorithm.model import Pod
 from extender.recording.records import Gap
-from extender.recording.texts import Place, TextRing, offer_of
+from extender.recording.texts import TextRing, offer_of
 from extender.scheduling.events import Event, FilterRequested, Instruction, PodSeen, PrioritizeRequested
 
 #: What may wait to be written: events, and their bytes, estimated.
@@ -29,21 +28,21 @@ _BYTES_OF_EVENT, _BYTES_OF_NAME = 1000, 24
 _BYTES_OF_ANNOTATION = 170
 #: An offer of more names is compared with the one before it.
 _MANY_NAMES = 400
-_OFFERS = (FilterRequested, PrioritizeRequested)
 _NAMELESS = SuggestedNodes()
 
 
 class Entry(msgspec.Struct, gc=False):
-    """One event in the queue. `said` is set once the engine has answered: instructions, or how it failed. `offer`:
-    where the names are that belong to the event, which has none meanwhile."""
+    """One event in the queue. `said` is set once the engine has answered: instructions, or how it failed. `place`, if
+    not -1: where `length` bytes of the names are that belong to the event, which has none meanwhile."""
 
     number: int
     at: float
     event: Event | Gap
     weight: int = _BYTES_OF_EVENT
+    place: int = -1
+    length: int = 0
     said: Sequence[Instruction] | str | None = None
     is_written: bool = False
-    offer: Place | None = None
 
 
 class Waiting:
@@ -74,36 +73,42 @@ class Waiting:
         return self._lost_since > 0
 
     def heard(self, event: Event, at: float, number: int) -> None:
-        """Record an event, before it is handled."""
-        weight, queue = _BYTES_OF_EVENT, self._queue
-        offer = None
-        if isinstance(event, _OFFERS):
-            weight += _BYTES_OF_NAME * len(event.nodes) + _of_annotations(event.pod)
-        elif isinstance(event, PodSeen):
-            weight += _of_annotations(event.pod)
-        is_full = self._put - self._taken + weight > _MOST_QUEUED or len(queue) >= _MOST_EVENTS
-        if (is_full or self._lost_since) and not self._has_room_again(number, at, weight):
-            return
-        if isinstance(event, _OFFERS) and len(event.nodes) > _MANY_NAMES:
-            event, offer = self._with_kept_offer(event)
-        self._last = entry = Entry(number, at, event, weight, offer=offer)
+        """Record an event, before it is handled. Few lines, since between two calls others use the core: each of them
+        is in no cache, and takes ten times as long as in a loop."""
+        weight, place, length, queue = _BYTES_OF_EVENT, -1, 0, self._queue
+        if isinstance(event, (FilterRequested, PrioritizeRequested)):
+            nodes, annotations = event.nodes, event.pod.annotations
+            length = len(nodes.text)
+            weight += length or _BYTES_OF_NAME * len(nodes)
+        else:
+            nodes, annotations = None, event.pod.annotations if isinstance(event, PodSeen) else ()
+        if annotations:
+            weight += _of_annotations(annotations)
         self._put += weight
+        if self._put - self._taken > _MOST_QUEUED or len(queue) >= _MOST_EVENTS or self._lost_since:
+            self._put -= weight
+            if not self._has_room_again(number, at, weight):
+                return
+            self._put += weight
+        if length and nodes is not None and nodes.text != self._offer.text:
+            place = self._texts.put(nodes.text)
+        if nodes is not None:
+            event = msgspec.structs.replace(event, nodes=_NAMELESS if place >= 0 else self._kept(nodes))
+        self._last = entry = Entry(number, at, event, weight, place, length)
         queue.append(entry)
         if not self.is_awake:
             self.is_awake = True
             self.wake.set()
 
-    def _with_kept_offer(self, event: FilterRequested | PrioritizeRequested) -> tuple[Event, Place | None]:
-        """The event with the last offer in the place of an equal one, or without names, and where they were copied; or
-        else with an offer that has no names of its own. What an offer has, up to 100 KB, is then free again at once.
-        Comparing offers takes some microseconds, new memory for each call ten times as long."""
-        text, place = event.nodes.text, None
-        if not event.nodes.is_same_offer(self._offer):
-            if text and not self._texts.is_last(text):
-                place = self._texts.put(text)
-            if place is None:
-                self._offer = event.nodes.bare()
-        return msgspec.structs.replace(event, nodes=self._offer if place is None else _NAMELESS), place
+    def _kept(self, nodes: SuggestedNodes) -> SuggestedNodes:
+        """The last offer of many nodes if it is equal, or else this one, without names of its own if they can be read
+        again. What an offer has, up to 100 KB, is then free again at once. Comparing offers takes some microseconds,
+        new memory for each call ten times as long."""
+        if not nodes.is_same_offer(self._offer):
+            if not nodes.text and len(nodes) <= _MANY_NAMES:
+                return nodes
+            self._offer = nodes.bare()
+        return self._offer
 
     def said(self, answer: Sequence[Instruction]) -> None:
         """Record the engine's answer to the latest event."""
@@ -133,8 +138,8 @@ class Waiting:
         if not self._queue:
             return None
         entry = self._queue[0]
-        if entry.offer is not None and isinstance(entry.event, _OFFERS):
-            nodes = offer_of(self._texts.read(entry.offer))
+        if entry.place >= 0 and isinstance(entry.event, (FilterRequested, PrioritizeRequested)):
+            nodes = offer_of(self._texts.read(entry.place, entry.length))
             entry.event = msgspec.structs.replace(entry.event, nodes=nodes)
             self._free(entry)
         return entry
@@ -146,10 +151,10 @@ class Waiting:
         self._taken += entry.weight
 
     def _free(self, entry: Entry) -> None:
-        if entry.offer is not None:
-            self._texts.free(entry.offer)
-            entry.offer = None
+        if entry.place >= 0:
+            self._texts.free(entry.place, entry.length)
+            entry.place = -1
 
 
-def _of_annotations(pod: Pod) -> int:
-    return sum([_BYTES_OF_ANNOTATION + len(name) + len(value) for name, value in pod.annotations])
+def _of_annotations(annotations: Sequence[tuple[str, str]]) -> int:
+    return sum([_BYTES_OF_ANNOTATION + len(name) + len(value) for name, value in annotations])

@@ -18,7 +18,7 @@ import msgspec
 from algorithm.interface import SuggestedNodes
 
 #: Bytes of a body from which on it is worth while.
-SHORT: Final = 8 * 1024
+SHORT: Final = 2 * 1024
 _BEGINS: Final = b',"NodeNames":['
 #: All that a name of a Kubernetes object consists of.
 _OF_NAMES: Final = b"abcdefghijklmnopqrstuvwxyz0123456789-."

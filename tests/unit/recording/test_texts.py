@@ -9,44 +9,54 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.recording import texts as module
-from extender.recording.texts import LONGEST, Place, TextRing, offer_of
+from extender.recording.texts import LONGEST, TextRing, offer_of
 
 SIZE = 40
 
 
 @settings(max_examples=200, deadline=None)
-@given(steps=st.lists(st.binary(max_size=SIZE + 2) | st.integers(1, 3), max_size=60))
+@given(steps=st.lists(st.binary(min_size=1, max_size=SIZE + 2) | st.integers(1, 3), max_size=60))
 def test_texts_are_read_as_they_were_put(steps: list[bytes | int]) -> None:
     ring = TextRing(SIZE)
-    kept: deque[tuple[Place, bytes]] = deque()
+    kept: deque[tuple[int, bytes]] = deque()
+    last = b""
     for step in steps:
         if isinstance(step, int):
             for _ in range(min(step, len(kept))):
-                ring.free(kept.popleft()[0])
-        elif (place := ring.put(step)) is not None:
+                place, text = kept.popleft()
+                ring.free(place, len(text))
+        elif (place := ring.put(step)) >= 0:
+            assert step != last
             kept.append((place, step))
-            assert ring.is_last(step)
-            assert not ring.is_last(step + b"x")
+            last = step
         else:
-            assert len(step) > SIZE or kept, "an empty ring takes what is not too long"
+            assert len(step) > SIZE or kept or step == last, "an empty ring takes what is not too long"
         for place, text in kept:
-            assert ring.read(place) == text
+            assert ring.read(place, len(text)) == text
         assert sum(len(text) for _, text in kept) <= SIZE
 
 
 def test_a_ring_that_was_emptied_takes_any_text_of_its_size() -> None:
     ring = TextRing(10)
-    for length in (7, 10, 1, 10, 9, 2, 10):
-        place = ring.put(b"x" * length)
-        assert place is not None
-        assert ring.put(b"y" * 10) is None
-        ring.free(place)
+    for number, length in enumerate((7, 10, 1, 10, 9, 2, 10)):
+        place = ring.put(b"%d" % number * length)
+        assert place >= 0
+        assert ring.put(b"y" * 10) == -1
+        ring.free(place, length)
+
+
+def test_the_text_that_was_put_last_is_not_put_again() -> None:
+    ring = TextRing()
+    first = ring.put(b"one")
+    assert (first, ring.put(b"one")) == (0, -1)
+    assert ring.put(b"on") == 3
+    assert ring.put(b"one") == 5
 
 
 def test_a_long_text_is_not_copied() -> None:
     ring = TextRing()
-    assert ring.put(b"x" * (LONGEST + 1)) is None
-    assert ring.put(b"x" * LONGEST) is not None
+    assert ring.put(b"x" * (LONGEST + 1)) == -1
+    assert ring.put(b"x" * LONGEST) == 0
     assert module.SIZE > 8 * LONGEST
 
 
