@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from extender.lab.results import encode
 from extender.logs.printable import printable
 from extender.operate.look_text import table as columns
 from extender.operate.output import say, say_json
+from extender.operate.output_files import check_outputs, write_output
 from extender.operate.refusal import refuse
 from extender.operate.replay_modes import Which, refusing
 from extender.operate.settings_files import configuration_text
@@ -39,7 +39,8 @@ class Files(NamedTuple):
 def compare_with(which: Which, algorithm: str, settings: Path | None, files: Files, *, seed: int = 0) -> None:
     """Show what would have been different under another algorithm, or under other settings."""
     with refusing():
-        _check_folders(files)
+        options = [(f"--{option}", file) for option, file in files._asdict().items()]
+        check_outputs(options, [which.path, *([settings] if settings else [])])
         log = which.open()
         decides = algorithm or log.header.algorithm
         text = configuration_text(settings, decides, any_algorithm=True) if settings else ""
@@ -54,25 +55,18 @@ def compare_with(which: Which, algorithm: str, settings: Path | None, files: Fil
             say(text_of(made, log))
 
 
-def _check_folders(files: Files) -> None:
-    """Raise OSError before anything is simulated if a file cannot be there."""
-    for file in files:
-        if file is not None and str(file) != "-" and not file.parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, "the folder does not exist", str(file))
-
-
 def _write(made: Counterfactual, log: Log, files: Files) -> None:
     if files.svg is not None:
         title = f"{log.name}: what happened, the same simulated, and {made.other.name}"
-        files.svg.write_text(timeline(comparing.runs_of(made), made.horizon, title), encoding="utf-8")
+        write_output(files.svg, timeline(comparing.runs_of(made), made.horizon, title))
     if files.html is not None:
-        files.html.write_text(page_of(comparing.results(made)), encoding="utf-8")
+        write_output(files.html, page_of(comparing.results(made)))
     if files.json is not None:
         text = encode(comparing.results(made))
         if str(files.json) == "-":
             say_json(text.decode(), nl=False)
         else:
-            files.json.write_bytes(text)
+            write_output(files.json, text)
 
 
 def text_of(made: Counterfactual, log: Log) -> str:

@@ -15,6 +15,7 @@ import typer
 
 from algorithm.registry import AlgorithmError
 from extender.operate.output import remark, say, say_json
+from extender.operate.output_files import OutputError
 from extender.operate.refusal import refuse
 from extender.operate.replay_look import (
     UnknownPodError,
@@ -35,7 +36,16 @@ from extender.replay.moments import MomentError, parse
 from extender.replay.stepping import Stepper
 from extender.settings import SettingsError
 
-_UNUSABLE = (AlgorithmError, InputError, MomentError, RecordingError, SettingsError, UnknownPodError, OSError)
+_UNUSABLE = (
+    AlgorithmError,
+    InputError,
+    MomentError,
+    OutputError,
+    RecordingError,
+    SettingsError,
+    UnknownPodError,
+    OSError,
+)
 #: Exit status of a command that was ended by Ctrl-C.
 _INTERRUPTED = 130
 

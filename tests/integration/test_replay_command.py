@@ -88,7 +88,10 @@ def test_other_settings_and_json_on_standard_output(log: Path, tmp_path: Path, t
         (["--algorithm", "pakcing"], "there are: fgd, hived, packing; did you mean packing?"),
         (["--algorithm", "hived"], "hived needs settings of its own"),
         (["--settings", "/nowhere.yaml"], "/nowhere.yaml"),
-        (["--algorithm", "fgd", "--svg", "/nowhere/x.svg"], "/nowhere/x.svg: the folder does not exist"),
+        (
+            ["--algorithm", "fgd", "--svg", "/nowhere/x.svg"],
+            "--svg: /nowhere/x.svg: expected a file in a folder that exists",
+        ),
         (["--seed", "-1"], "--seed"),
     ],
 )
@@ -97,6 +100,15 @@ def test_bad_input_ends_with_status_2_and_says_why(log: Path, options: list[str]
     assert found.exit_code == 2
     assert said in " ".join(found.stderr.split())
     assert found.stdout == ""
+
+
+@pytest.mark.parametrize("option", ["--svg", "--html", "--json"])
+def test_a_recording_is_not_overwritten(log: Path, option: str):
+    before = log.read_bytes()
+    found = run(log, "--algorithm", "fgd", option, str(log))
+    assert found.exit_code == 2
+    assert f"{option}: {log} is a file that this command reads: expected another file" in " ".join(found.stderr.split())
+    assert log.read_bytes() == before
 
 
 def test_a_file_that_is_no_recording_is_named(tmp_path: Path):
