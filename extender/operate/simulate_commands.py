@@ -41,7 +41,23 @@ def add_simulate_command(app: typer.Typer) -> None:
     app.command("simulate")(simulate)
 
 
+#: The options of a study and of the published experiment; and those that only these have.
+_OF_STUDY = frozenset({"study", "days", "seed", "svg"})
+_OF_EXPERIMENT = frozenset({"trace", "nodes", "pods", "algorithm", "policy", "seed", "json_file"})
+_ONLY_THERE = frozenset({"days", "svg", "policy"})
+
+
+def _refuse_others(context: typer.Context, usable: frozenset[str], what: str) -> None:
+    """Refuse an option that was given and would do nothing."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name)
+        if given is not None and given.name == "COMMANDLINE" and name not in usable:
+            raise refuse(ValueError(f"{parameter.opts[0]}: does nothing {what}"))
+
+
 def simulate(
+    context: typer.Context,
     trace: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE", help="The trace: files or folders. `openb` is the published experiment of fgd."),
@@ -127,11 +143,13 @@ def simulate(
     Exit status: 0 simulated; 1 the statement of a study does not hold; 2 the files or options cannot be used.
     """
     if study is not None:
+        _refuse_others(context, _OF_STUDY, "with --study")
         raise run_study(study, days=days, seed=seed, svg=svg)
     if pods is not None or trace == [_PUBLISHED]:
         if nodes is None or pods is None or not set(algorithm or ()) <= {"fgd"}:
             folder = "; a folder of this name is ./openb" if trace == [_PUBLISHED] and Path(_PUBLISHED).exists() else ""
             raise refuse(ValueError(f"expected --nodes NODES.csv, --pods PODS.csv, and no algorithm but fgd{folder}"))
+        _refuse_others(context, _OF_EXPERIMENT, "in the fgd experiment (--pods)")
         from extender.operate.fgd_study_command import FIRST_SEED, run_fgd_study
 
         chosen = FIRST_SEED if seed is None else seed
@@ -139,6 +157,8 @@ def simulate(
         return
     if not trace or not algorithm:
         raise refuse(ValueError("expected --trace and --algorithm, or --study"))
+    workload_only = frozenset(parameter.name or "" for parameter in context.command.params) - _ONLY_THERE
+    _refuse_others(context, workload_only, "with a trace: it is for --study or the fgd experiment (--pods)")
     from extender.operate.simulate_options import Given
     from extender.operate.simulate_run import Outputs, simulate_workload
 

@@ -56,3 +56,19 @@ def test_the_published_experiment_needs_both_files_and_fgd(options: list[str]) -
     done = CliRunner().invoke(app, ["simulate", *options])
     assert done.exit_code == 2
     assert "expected --nodes NODES.csv, --pods PODS.csv, and no algorithm but fgd" in done.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--study", "sharing", "--html", "x.html"], "--html: does nothing with --study"),
+        (["--study", "sharing", "--algorithm", "fgd"], "--algorithm: does nothing with --study"),
+        (["--nodes", "x", "--pods", "y", "--html", "x.html"], "--html: does nothing in the fgd experiment (--pods)"),
+        (["--trace", "x", "--algorithm", "fgd", "--policy", "random"], "--policy: does nothing with a trace"),
+        (["--trace", "x", "--algorithm", "fgd", "--svg", "x.svg"], "--svg: does nothing with a trace"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(options: list[str], said: str) -> None:
+    done = CliRunner().invoke(app, ["simulate", *options])
+    assert done.exit_code == 2
+    assert said in done.stderr
