@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any
 
 from extender.logs.printable import printable
@@ -35,13 +36,15 @@ def check(log: Log, say: Say, *, run: int | None = None, anyway: bool = False) -
 
     Raises RecordingError, AlgorithmError or OSError.
     """
-    status = SAME
     quiet_collector()
-    runs = len(log.recordings)
+    runs, counts = len(log.recordings), Counts()
     for number, recording in enumerate(log.recordings if run is None else [log.run(run)], start=run or 1):
         which = recording.name if runs == 1 else f"run {number} of {runs}, {recording.name}"
-        status = max(status, _Check(recording, which, say).run(anyway=anyway))
-    return status
+        checked = _Check(recording, which, say)
+        counts.add(checked.run(anyway=anyway))
+    if runs > 1 and run is None:
+        say(f"all {runs} runs: {counts.text()}")
+    return counts.status
 
 
 def quiet_collector() -> None:
@@ -51,16 +54,53 @@ def quiet_collector() -> None:
     gc.set_threshold(_COLLECT_AFTER)
 
 
+@dataclass
+class Counts:
+    """What was replayed, of one run or of several. `passed`: seconds that the runs took when recorded; `took`: seconds
+    of CPU time of their replay; `missing`: events not in the log, or not replayed; `differs`: runs that diverge."""
+
+    events: int = 0
+    decisions: int = 0
+    compared: int = 0
+    missing: int = 0
+    passed: float = 0.0
+    took: float = 0.0
+    differs: int = 0
+
+    @property
+    def status(self) -> int:
+        return DIFFERS if self.differs else SAME
+
+    def add(self, other: Counts) -> None:
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+    def text(self) -> str:
+        """Return what was replayed, whether it was the same, and how fast, in one line."""
+        text = f"{self.events:,} events, {self.decisions:,} decisions, "
+        if self.differs:
+            text += "replayed up to a divergence " + ("in one of them" if self.differs == 1 else f"in {self.differs}")
+        elif not self.compared and self.events:
+            text += "none compared: a log of format 1 has no answers"
+        elif self.compared < self.events:
+            text += f"the same where they were recorded ({self.compared:,} events)"
+        else:
+            text += "all the same"
+        text += f"; {self.missing:,} more are not in the log, or not replayed" if self.missing else ""
+        faster = f": {self.passed / self.took:,.0f} times as fast" if self.took > 0 else ""
+        return f"{text}. {duration_text(round(self.passed, 3))} replayed in {self.took:.2f} s of CPU time{faster}"
+
+
 class _Check:
     """The replay of one recording."""
 
     def __init__(self, recording: Recording, name: str, say: Say) -> None:
         self._recording, self._name, self._say = recording, name, say
         self._span = Span(0.0, recording.header.epoch)
-        self._events = self._decisions = self._compared = 0
-        self._first = self._last = 0.0
+        self._counts = Counts()
+        self._first = 0.0
 
-    def run(self, *, anyway: bool) -> int:
+    def run(self, *, anyway: bool) -> Counts:
         recording, header = self._recording, self._recording.header
         if refused := refusals(recording):
             raise RecordingError(f"{recording.name}: cannot be replayed: {'; '.join(refused)}")
@@ -73,22 +113,23 @@ class _Check:
         replay = Replay(recording)
         began = time.process_time()
         shown = self._replay(replay)
-        took = time.process_time() - began
+        counts = self._counts
+        counts.took = time.process_time() - began
         for remark in recording.remarks:
             self._say(printable(remark))
-        missing = 0
         for gap in replay.gaps:
-            missing += gap.last - gap.first + 1
+            counts.missing += gap.last - gap.first + 1
             self._tell(f"events {gap.first} to {gap.last} are not replayed: {gap.why}")
         if doubted:
             self._tell(f"constants of this program differ from the recorded ones: {'; '.join(doubted)}")
         if header.masked:
             self._tell(f"masked in this log, and therefore in its replay: {', '.join(header.masked)}")
         if shown is not None:
+            counts.differs = 1
             self._say(shown)
-            return DIFFERS
-        self._say(f"{self._name}: {self._summary(took, missing)}")
-        return SAME
+        else:
+            self._say(f"{self._name}: {counts.text()}")
+        return counts
 
     def _tell(self, text: str) -> None:
         """Say something that has texts of the log in it: it has one line, and not more than so many characters."""
@@ -96,37 +137,25 @@ class _Check:
 
     def _replay(self, replay: Replay) -> str | None:
         """Replay to the end, or to the first divergence, which is returned as a text."""
+        counts = self._counts
         for played in replay:
             step = played.step
-            if not self._events:
+            if not counts.events:
                 self._first = step.at
                 self._span = self._span._replace(first=step.at)
-            self._last = step.at
-            self._events += 1
-            self._decisions += played.decisions
-            self._compared += step.said is not None
+            counts.passed = step.at - self._first
+            counts.events += 1
+            counts.decisions += played.decisions
+            counts.compared += step.said is not None
             if played.divergence is not None:
                 return self._divergence(played, replay.engine)
         return None
-
-    def _summary(self, took: float, missing: int) -> str:
-        passed = self._last - self._first
-        text = f"{self._events:,} events, {self._decisions:,} decisions, "
-        if not self._compared and self._events:
-            text += "none compared: a log of format 1 has no answers"
-        elif self._compared < self._events:
-            text += f"the same where they were recorded ({self._compared:,} events)"
-        else:
-            text += "all the same"
-        text += f"; {missing:,} more are not in the log, or not replayed" if missing else ""
-        faster = f": {passed / took:,.0f} times as fast" if took > 0 else ""
-        return f"{text}. {duration_text(round(passed, 3))} replayed in {took:.2f} s of CPU time{faster}"
 
     def _divergence(self, played: Played, engine: SchedulerStateMachine) -> str:
         step, divergence = played.step, played.divergence
         assert divergence is not None
         lines = [
-            f"{self._name}: after {self._events - 1:,} events with the same answers, the first divergence:",
+            f"{self._name}: after {self._counts.events - 1:,} events with the same answers, the first divergence:",
             f"  {clock_text(step.at, self._span)} #{step.number} {event_text(step.event, engine)}",
             *_answer("was", divergence.was, divergence.failed_then),
             *_answer("now", divergence.now, divergence.failed_now),

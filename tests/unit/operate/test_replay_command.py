@@ -201,6 +201,20 @@ def test_all_runs_are_replayed_and_each_says_which_it_is(two_runs: Path) -> None
     assert result.exit_code == 0
     assert f"run 1 of 2, {two_runs}/000001.waggle-log.gz: 16 events, 3 decisions, all the same" in result.output
     assert f"run 2 of 2, {two_runs}/000002.waggle-log.gz: 4 events, 0 decisions, all the same" in result.output
+    assert "\nall 2 runs: 20 events, 3 decisions, all the same" in result.output
+
+
+def test_the_sum_of_all_runs_says_how_many_of_them_differ(two_runs: Path) -> None:
+    first = two_runs / "000001.waggle-log.gz"
+    lines = [json.loads(line) for line in gzip.decompress(first.read_bytes()).splitlines()]
+    lines[5]["out"][0][1]["node"] = "n2"
+    first.write_bytes(gzip.compress(b"".join(json.dumps(line).encode() + b"\n" for line in lines)))
+    result = CliRunner().invoke(app, ["replay", str(two_runs)])
+    assert result.exit_code == 1
+    assert f"run 1 of 2, {first}: after 4 events with the same answers" in result.output
+    sum_of_all = result.output.splitlines()[-1]
+    assert sum_of_all.startswith("all 2 runs: 9 events, ")
+    assert " decisions, replayed up to a divergence in one of them. " in sum_of_all
 
 
 @pytest.mark.parametrize(("options", "shown"), [([], "run 2 of 2"), (["--run", "1"], "run 1 of 2")])
@@ -217,6 +231,7 @@ def test_one_run_alone_is_compared(two_runs: Path) -> None:
     result = CliRunner().invoke(app, ["replay", str(two_runs), "--run", "2"])
     assert "run 2 of 2" in result.output
     assert "run 1 of 2" not in result.output
+    assert "all 2 runs" not in result.output
 
 
 @pytest.mark.parametrize("options", [[], ["--at", "end"], ["--step"], ["--algorithm", "fgd"]])
