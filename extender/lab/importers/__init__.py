@@ -35,6 +35,8 @@ def load(paths: Path | Sequence[Path], format: str | None = None, *, skip_broken
             found.append(each)
         elif named:
             raise TraceError(f"{path}: expected a file of {_named(chosen)}{nearest(path, chosen)}")
+    if not found:
+        raise TraceError(f"{', '.join(map(str, given))}: expected files of {_named(chosen)}, got none")
     return _read(found, given, Problems(skip=skip_broken))
 
 
@@ -49,7 +51,7 @@ def _chosen(name: str | None) -> list[Format]:
 def _read(found: list[Found], given: list[Path], problems: Problems) -> Workload:
     formats = {each.format.name: each.format for each in found}
     if len(formats) != 1:
-        what = f"files of {' and '.join(formats)}" if formats else "none"
+        what = f"files of {' and '.join(formats)}"
         raise TraceError(f"{', '.join(map(str, given))}: expected files of one format, got {what}")
     form = next(iter(formats.values()))
     paths: dict[str, Path] = {}

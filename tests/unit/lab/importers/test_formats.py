@@ -206,7 +206,7 @@ def test_an_unknown_file_and_an_unknown_format_are_refused(tmp_path: Path) -> No
         load(path)
     with pytest.raises(ValueError, match="expected one of the formats openb, .* got borg"):
         load(path, "borg")
-    with pytest.raises(ValueError, match="expected files of one format, got none"):
+    with pytest.raises(ValueError, match="expected files of openb or pai .* or waggle, got none"):
         load(tmp_path)
 
 
