@@ -17,7 +17,7 @@ def duration(seconds: float) -> str:
     """Return 45 s, 3.2 min, 2.1 h or 4.0 d."""
     _, size, sign = next(unit for unit in _UNITS if seconds >= unit[0] or unit[0] == 0)
     value = seconds / size
-    return f"{value:.0f} {sign}" if value >= 100 or value == int(value) else f"{value:.1f} {sign}"
+    return f"{value:.0f} {sign}" if _has_no_digit(value) else f"{value:.1f} {sign}"
 
 
 def share(value: float) -> str:
@@ -27,7 +27,12 @@ def share(value: float) -> str:
 
 def count(value: float) -> str:
     """Return a number with separators; with a digit after the point if it is small and no whole one."""
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.1f}"
+    return f"{value:,.0f}" if _has_no_digit(value) else f"{value:,.1f}"
+
+
+def _has_no_digit(value: float) -> bool:
+    """Whether no digit after the point is shown; so what is nearly nothing looks like nothing, and ties with it."""
+    return value >= 100 or value == int(value) or value < 0.05
 
 
 def gpu_hours(milli_seconds: float) -> str:

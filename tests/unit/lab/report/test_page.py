@@ -180,7 +180,17 @@ def test_less_delay_and_fewer_evictions_are_better_and_allocation_is_neither() -
 
 @pytest.mark.parametrize(
     ("seconds", "told"),
-    [(0, "0 s"), (0.5, "0.5 s"), (119, "119 s"), (120, "2 min"), (7100, "118 min"), (7200, "2 h"), (1e6, "11.6 d")],
+    [
+        (0, "0 s"),
+        (2e-5, "0 s"),
+        (0.06, "0.1 s"),
+        (0.5, "0.5 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (7100, "118 min"),
+        (7200, "2 h"),
+        (1e6, "11.6 d"),
+    ],
 )
 def test_durations(seconds: float, told: str) -> None:
     assert duration(seconds) == told
