@@ -26,7 +26,8 @@ def as_text(report: Report, *, verbose: bool = False) -> str:
     """The report for people: each check in a line, and each failure with a test that shows it."""
     if report.unusable:
         return report.unusable
-    lines = [f"{report.plugin}, contract version {report.contract}: {report.lives} lives, {report.seconds:.0f} s"]
+    lives = "1 life" if report.lives == 1 else f"{report.lives} lives"
+    lines = [f"{report.plugin}, contract version {report.contract}: {lives}, {report.seconds:.0f} s"]
     for result in report.results:
         lines.append(_line(result))
     for result in report.results:
