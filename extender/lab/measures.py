@@ -124,6 +124,12 @@ def _share(part: float, whole: float) -> float | None:
     return part / whole if whole > 0 else None
 
 
+def _rest(whole: float, part: float) -> float:
+    """Return `whole` - `part`; 0 if no more than rounding is left, since a sum of times may miss the other by a bit."""
+    rest = whole - part
+    return 0.0 if abs(rest) <= 1e-12 * whole else rest
+
+
 def measures(jobs: Sequence[JobResult], series: SeriesMaker) -> Measures:
     """Return the sums of a run."""
     lost = [
@@ -132,7 +138,7 @@ def measures(jobs: Sequence[JobResult], series: SeriesMaker) -> Measures:
     ]
     total = dict(zip(LEVELS, series.totals, strict=True))
     gpus, allocated, running = total["gpu_milli"], total["gpu_allocated_milli"], total["gpu_running_milli"]
-    fragmented = total["gpu_fragmented_milli"]
+    fragmented, done = total["gpu_fragmented_milli"], _rest(running, lost[0])
     ends = [job.end for job in jobs if job.end is not None]
     first = min((job.arrival for job in jobs), default=0.0)
     return Measures(
@@ -142,16 +148,16 @@ def measures(jobs: Sequence[JobResult], series: SeriesMaker) -> Measures:
         tenants=_tenants(jobs),
         sizes=_sizes(jobs),
         gpu_allocation=_share(allocated, gpus),
-        gpu_utilisation=_share(running - lost[0], gpus),
+        gpu_utilisation=_share(done, gpus),
         cpu_allocation=_share(total["cpu_allocated_milli"], total["cpu_milli"]),
-        cpu_utilisation=_share(total["cpu_running_milli"] - lost[1], total["cpu_milli"]),
+        cpu_utilisation=_share(_rest(total["cpu_running_milli"], lost[1]), total["cpu_milli"]),
         gpu_fragmentation=_share(fragmented, gpus),
-        gpu_fragmentation_of_idle=_share(fragmented, gpus - allocated),
+        gpu_fragmentation_of_idle=_share(fragmented, _rest(gpus, allocated)),
         gpu_milli_seconds=gpus,
         allocated_gpu_milli_seconds=allocated,
-        done_gpu_milli_seconds=running - lost[0],
+        done_gpu_milli_seconds=done,
         lost_gpu_milli_seconds=lost[0],
-        held_gpu_milli_seconds=allocated - running,
+        held_gpu_milli_seconds=_rest(allocated, running),
         evictions=sum(job.evictions for job in jobs),
         failures=sum(job.failures for job in jobs),
         fairness=_fairness(jobs),

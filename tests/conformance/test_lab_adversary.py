@@ -1,4 +1,8 @@
-"""Random workloads through the command, against a model of one machine that was written from the docs alone."""
+"""Random workloads through the command, against what the docs alone say.
+
+A model of one machine knows when each job runs. Of odd workloads only laws are known: sums, bounds, percentiles. And a
+run has the same result alone, next to another one, and until a horizon.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,24 @@ import pytest
 from typer.testing import CliRunner
 
 from extender.cli import app
+from tests.conformance.lab_adversary import worlds
+from tests.conformance.lab_adversary.laws import broken
 from tests.conformance.lab_adversary.one_machine import drawn, expected
+
+BOTH = ("--algorithm", "packing", "--algorithm", "fgd")
+
+
+def results(folder: Path, workload: dict[str, Any], *options: str) -> list[dict[str, Any]]:
+    trace, found = folder / "trace.json", folder / "results.json"
+    trace.write_text(json.dumps(workload))
+    done = CliRunner().invoke(app, ["simulate", "--trace", str(trace), "--json", str(found), *options])
+    assert done.exit_code == 0, done.output
+    runs: list[dict[str, Any]] = json.loads(found.read_text())["runs"]
+    return runs
 
 
 def simulated(folder: Path, workload: dict[str, Any], algorithm: str) -> dict[str, Any]:
-    trace, results = folder / "trace.json", folder / "results.json"
-    trace.write_text(json.dumps(workload))
-    command = ["simulate", "--trace", str(trace), "--algorithm", algorithm, "--json", str(results)]
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    run: dict[str, Any] = json.loads(results.read_text())["runs"][0]
-    return run
+    return results(folder, workload, "--algorithm", algorithm)[0]
 
 
 def check(folder: Path, seed: int) -> None:
@@ -49,3 +60,50 @@ def test_one_machine_runs_its_jobs_when_the_model_does(tmp_path: Path) -> None:
 def test_one_machine_runs_its_jobs_when_the_model_does_at_length(tmp_path: Path) -> None:
     for seed in range(100, 180):
         check(tmp_path, seed)
+
+
+def check_laws(folder: Path, seed: int) -> None:
+    workload = worlds.drawn(Random(seed))
+    for run in results(folder, workload, *BOTH):
+        assert not broken(workload, run), f"seed {seed}, {run['name']}"
+
+
+def test_sums_and_bounds_hold_of_odd_workloads(tmp_path: Path) -> None:
+    # Of these seeds, some found a job that was done without one of its pods, and GPU time below zero.
+    for seed in (34, 533, 631, 654, 821, *range(10)):
+        check_laws(tmp_path, seed)
+
+
+@pytest.mark.slow
+def test_sums_and_bounds_hold_of_odd_workloads_at_length(tmp_path: Path) -> None:
+    for seed in range(10_000, 10_400):
+        check_laws(tmp_path, seed)
+
+
+def check_company(folder: Path, seed: int) -> None:
+    random = Random(seed)
+    workload = worlds.drawn(random)
+    runs = results(folder, workload, *BOTH)
+    for number, algorithm in enumerate(("packing", "fgd")):
+        assert results(folder, workload, "--algorithm", algorithm) == [runs[number]], f"seed {seed}, {algorithm}"
+
+    horizon = round(runs[0]["measures"]["until"] * random.uniform(0.1, 0.9), 3)
+    for short, whole in zip(results(folder, workload, *BOTH, "--horizon", f"{horizon}s"), runs, strict=True):
+        assert not broken(workload, short), f"seed {seed}, until {horizon}"
+        later = {job["name"]: job for job in whole["jobs"]}
+        for job in short["jobs"]:
+            for field in ("start", "end"):
+                at = later[job["name"]].get(field)
+                at = None if at is None or at > horizon else at
+                assert job.get(field) == at, f"seed {seed}, until {horizon}, {job['name']}"
+
+
+def test_a_run_is_the_same_alone_and_until_a_horizon(tmp_path: Path) -> None:
+    for seed in range(5):
+        check_company(tmp_path, seed)
+
+
+@pytest.mark.slow
+def test_a_run_is_the_same_alone_and_until_a_horizon_at_length(tmp_path: Path) -> None:
+    for seed in range(100, 200):
+        check_company(tmp_path, seed)

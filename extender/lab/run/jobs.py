@@ -169,11 +169,15 @@ class Jobs:
             pod.done = True
             job.ended += 1
             self._cluster.delete(pod.uid, Gone.DELETED)
-        if job.ended == len(job.pods):
-            self._usage.running_jobs -= 1
-            self._usage.series.count("ends")
-            self.done[job.number] = job.result(self._clock.moment)
-            del self.live[job.number]
+        if job.ended < len(job.pods):
+            return
+        if job.is_broken:
+            self._end_broken(job)
+            return
+        self._usage.running_jobs -= 1
+        self._usage.series.count("ends")
+        self.done[job.number] = job.result(self._clock.moment)
+        del self.live[job.number]
 
     def _leave(self, pod: LivePod, why: Ended) -> None:
         """Remove a pod from its node, and forget its UID."""
@@ -249,6 +253,7 @@ class Jobs:
 
     def _end_without(self, lost: Sequence[LivePod], job: LiveJob, *, was_waiting: bool) -> None:
         """Remove pods that no controller replaces. The job ends with its last pod, and does not count as done."""
+        job.is_broken = True
         self._usage.waiting_pods -= len(lost)
         for pod in lost:
             pod.done = True
@@ -257,8 +262,11 @@ class Jobs:
             return
         if was_waiting:
             self._usage.waiting_jobs -= 1
-        else:
-            self._usage.running_jobs -= 1
+            self._usage.running_jobs += 1
+        self._end_broken(job)
+
+    def _end_broken(self, job: LiveJob) -> None:
+        self._usage.running_jobs -= 1
         self.done[job.number] = job.result(None, text="evicted, or lost its node, and nobody made it again")
         del self.live[job.number]
 

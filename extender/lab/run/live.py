@@ -47,6 +47,7 @@ class LiveJob:
         "evictions",
         "failures",
         "first_start",
+        "is_broken",
         "job",
         "kind",
         "lost",
@@ -76,6 +77,8 @@ class LiveJob:
         self.first_start: float | None = None
         self.start: float | None = None
         self.evictions = self.failures = 0
+        #: Whether one of its pods was lost and is not replaced, so that the job cannot be done.
+        self.is_broken = False
         self.lost = self.lost_cpu = 0.0
 
     @property

@@ -140,6 +140,17 @@ def test_without_a_controller_an_evicted_gang_is_over() -> None:
     assert (done.series.points[-1].waiting_pods, done.series.points[-1].running_jobs) == (0, 0)
 
 
+def test_a_job_that_lost_a_pod_for_ever_is_not_done_when_its_other_pods_are() -> None:
+    three = Job("three", 0.0, {GPU: 8000}, 100.0, 3, again=False)
+    done = run(three, job("later", 150.0, seconds=5.0), number=3, failures=(NodeFailure("n0", 40.0),))
+    found = by_name(done)["three"]
+    assert (found.state, found.end, found.failures) == (JobState.WAITING, None, 1)
+    assert found.text == "evicted, or lost its node, and nobody made it again"
+    assert done.measures.all.done == 1
+    between = done.series.points[len(done.series.points) * 120 // 155]
+    assert (between.running_jobs, between.waiting_jobs) == (0, 0)
+
+
 @pytest.mark.parametrize(("whole", "end"), [(False, 5.0), (True, 60.0)])
 def test_a_run_is_followed_to_its_horizon_if_that_is_wanted(whole: bool, end: float) -> None:
     forever = job("forever", 5.0, seconds=None)
