@@ -7,6 +7,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Protocol, TypeVar
 
+from algorithm.no_forks import refuse_forks_in
 from algorithm.suggest import near
 
 
@@ -22,6 +23,8 @@ class Versioned(Protocol):
 
 
 P = TypeVar("P", bound=Versioned)
+#: Where what comes with Waggle is.
+_OURS = ("algorithm.", "extender.")
 
 
 def available(group: str) -> dict[str, EntryPoint]:
@@ -53,13 +56,16 @@ def load(group: str, noun: str, name: str, kind: type[P], api_version: int) -> P
     claims = sorted({point.value for point in found if point.name == name})
     if len(claims) > 1:
         raise PluginError(f"{noun} {name!r} is claimed twice: {', '.join(claims)}; uninstall one")
+    point = points[name]
+    if not point.module.startswith(_OURS):
+        refuse_forks_in(point.module)
     try:
-        plugin = points[name].load()
+        plugin = point.load()
     except Exception as error:
         raise PluginError(f"{noun} {name!r} cannot be imported: {error!r}") from error
     if not isinstance(plugin, kind):
         expected = f"{kind.__module__}.{kind.__qualname__}"
-        raise PluginError(f"{noun} {name!r}: entry point {points[name].value} is not an {expected}")
+        raise PluginError(f"{noun} {name!r}: entry point {point.value} is not an {expected}")
     if plugin.api_version != api_version:
         raise PluginError(
             f"{noun} {name!r} was written for interface version {plugin.api_version}, this is version {api_version}"
