@@ -79,6 +79,8 @@ def _of_run(recording: Recording, sizes: dict[Path, int]) -> RunStats:
     )
     _count(recording, found)
     found.remarks = list(recording.remarks)
+    if header.waggle == 1:
+        found.remarks.append("a log of format 1 has no answers: its decisions are not counted")
     if header.masked:
         found.remarks.append(f"masked: {', '.join(header.masked)}")
     return found
@@ -149,7 +151,7 @@ def as_text(run: RunStats) -> str:
         + (printable(f" by release {run.release}", _RELEASE) if run.release else ""),
         f"{run.last - run.first + 1 if run.first else 0:,} events (#{run.first} to #{run.last}) in "
         f"{duration_text(run.seconds)}, from {run.begins} to {run.ends}",
-        f"{decisions:,} decision{'' if decisions == 1 else 's'}",
+        *([f"{decisions:,} decision{'' if decisions == 1 else 's'}"] if run.format > 1 else []),
         f"{run.pods:,} pods, {run.nodes:,} nodes seen",
         f"{run.bytes:,} bytes in {run.segments} segment{'' if run.segments == 1 else 's'}",
     ]

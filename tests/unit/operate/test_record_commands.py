@@ -207,6 +207,22 @@ def test_stats_count_events_bytes_pods_nodes_and_decisions(log: Path) -> None:
     assert "filter: refused, NodeLacksResource  1" in text
 
 
+def test_stats_of_format_1_do_not_say_that_nothing_was_decided(log: Path, tmp_path: Path) -> None:
+    head, *lines = map(json.loads, log.read_bytes().splitlines())
+    kept = ("algorithm", "settings", "policy", "constants")
+    old = [{"waggle": 1} | {name: head[name] for name in kept}]
+    for line in lines:
+        line.pop("out", None)
+        if line["event"] == "FilterRequested":
+            line["data"]["nodes"] = ["n1", "n2"]
+        old.append(line)
+    path = tmp_path / "old.log"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in old))
+    said = record("stats", path).output
+    assert "0 decisions" not in said
+    assert "a log of format 1 has no answers: its decisions are not counted" in said
+
+
 # -- decisions --------------------------------------------------------------------------------------------------------
 
 
