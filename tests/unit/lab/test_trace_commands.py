@@ -85,7 +85,10 @@ def test_a_broken_line_is_named_or_left_out(tmp_path: Path) -> None:
             "--out: /none/x: expected a file in a folder that exists",
         ),
         (("show", "/none.csv"), "/none.csv: No such file or directory"),
-        (("show", TRACES / "philly", "--format", "helios"), "expected files of one format, got none"),
+        (
+            ("show", TRACES / "philly", "--format", "helios"),
+            "expected files of helios, got none",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named(words: tuple[str, ...], said: str) -> None:
