@@ -162,11 +162,13 @@ def _check_options(*options: tuple[str, bool, bool]) -> None:
 def _compare_decisions(log: Path, run: int | None, memory_mib: int, *, anyway: bool) -> None:
     from algorithm.registry import AlgorithmError
     from extender.operate.replay_check import check
+    from extender.operate.standstill import standstill_said
     from extender.recording.log import open_log
     from extender.recording.records import RecordingError
 
     try:
-        status = check(open_log(log).hold(memory_mib), say, run=run, anyway=anyway)
+        with standstill_said():
+            status = check(open_log(log).hold(memory_mib), say, run=run, anyway=anyway)
     except (AlgorithmError, RecordingError, OSError) as error:
         raise refuse(error) from error
     raise typer.Exit(status)

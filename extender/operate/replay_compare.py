@@ -19,6 +19,7 @@ from extender.operate.output_files import check_outputs, write_output
 from extender.operate.refusal import refuse
 from extender.operate.replay_modes import Which, refusing
 from extender.operate.settings_files import configuration_text
+from extender.operate.standstill import standstill_said
 from extender.replay import comparing
 from extender.replay.counterfactual import Counterfactual, CounterfactualError, Other, Progress, counterfactual
 from extender.replay.logs import Log
@@ -46,7 +47,7 @@ def compare_with(which: Which, algorithm: str, settings: Path | None, files: Fil
         text = configuration_text(settings, decides, any_algorithm=True) if settings else ""
         other = Other(algorithm, text, str(settings or "--settings"))
         try:
-            with _progress() as progress:
+            with standstill_said(), _progress() as progress:
                 made = counterfactual(log, other, seed=seed, progress=progress)
         except CounterfactualError as error:
             raise refuse(error) from error

@@ -28,6 +28,7 @@ from extender.operate.output_files import TERMINATED, check_outputs, ended_by_si
 from extender.operate.refusal import refuse
 from extender.operate.simulate_options import Given, OptionError, inputs_of, runs_of, workload_of
 from extender.operate.simulate_text import text_of
+from extender.operate.standstill import standstill_said
 
 #: Steps of the progress on a terminal, for each run.
 _STEPS = 1000
@@ -49,7 +50,7 @@ class Outputs(NamedTuple):
 def simulate_workload(given: Given, outputs: Outputs) -> None:
     """Run everything, and write the results. Raises typer.Exit with status 2 for what cannot be used."""
     try:
-        with ended_by_sigterm():
+        with ended_by_sigterm(), standstill_said():
             _simulate(given, outputs)
     except (OSError, ValueError) as error:
         raise refuse(error) from error
