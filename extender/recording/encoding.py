@@ -25,14 +25,15 @@ import msgspec
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod
-from algorithm.reasons import FixedReasons
+from algorithm.reasons import FixedReasons, Reason
 from extender.recording.constants import constants
 from extender.recording.masks import Masks, is_secret
 from extender.recording.names import MOST_OF_LIST, NamesError, NamesReader, NamesWriter
-from extender.recording.records import FORMAT, Header, RecordingError, Said, Step
+from extender.recording.records import FORMAT, Header, RecordingError, Said, Seconds, Step
 from extender.scheduling import events
 from extender.scheduling.commands import PodRead
 from extender.scheduling.events import (
+    DependenciesChanged,
     Event,
     FilterAnswer,
     FilterRequested,
@@ -250,7 +251,7 @@ def _has_same_reasons(one: FilterAnswer, other: FilterAnswer) -> bool:
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
     """Any line but the header. `number` is 0 in early recordings."""
 
-    at: float = 0.0
+    at: Seconds = 0.0
     event: str = ""
     data: msgspec.Raw = msgspec.Raw(b"")
     number: int = 0
@@ -275,6 +276,7 @@ class End(msgspec.Struct, frozen=True):
 
 
 _lines = msgspec.json.Decoder(_Line)
+_answers = msgspec.json.Decoder(list[tuple[str, Any]])
 
 
 class LineReader:
@@ -297,7 +299,10 @@ class LineReader:
             decoder = self._decoders.get(line.event)
             if decoder is None:
                 raise RecordingError(f"no event: {line.event!r} is none that this Waggle knows")
-            return Step(line.at, decoder.decode(line.data), line.number, _said_of(line), len(text) + 1)
+            event = decoder.decode(line.data)
+            if isinstance(event, DependenciesChanged) and event.reason is not None:
+                _check(event.reason)
+            return Step(line.at, event, line.number, _said_of(line), len(text) + 1)
         except (msgspec.DecodeError, NamesError, UnicodeDecodeError, RecursionError) as error:
             raise RecordingError(f"no event: {error}") from error
 
@@ -305,6 +310,13 @@ class LineReader:
         if kind is SuggestedNodes:
             return self._names.decode(value)
         raise NotImplementedError(f"cannot read a {kind.__name__}")
+
+
+def _check(reason: Reason) -> None:
+    try:
+        _ = reason.text
+    except KeyError as error:
+        raise RecordingError(f"no event: the reason {reason.code} lacks the parameter {error}") from error
 
 
 def instructions_of(text: bytes) -> list[Instruction]:
@@ -329,7 +341,11 @@ def _said_of(line: _Line) -> Said | None:
     if line.failed:
         return Said(b"[]", failed=line.failed)
     out = bytes(line.out)
-    return Said(out, line.digest) if out else None
+    if not out:
+        return None
+    # A raw value may have numbers and texts that cannot be read, which would show only when it is compared or printed.
+    _answers.decode(out)
+    return Said(out, line.digest)
 
 
 def decode_header(text: bytes, name: str) -> Header:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,8 @@ from extender.scheduling.policy import Limits, Policy
 #: The format that is written, and all that are read.
 FORMAT = 2
 FORMATS = (1, 2)
+#: A time of a log, or its epoch. The sum of two is a year between 1 and 9999, so that it can be shown.
+Seconds = Annotated[float, msgspec.Meta(ge=-3e10, le=3e10)]
 #: Fields of the policy by their names in older recordings.
 _RENAMED = {"protection": "eviction_backoff"}
 
@@ -41,7 +43,7 @@ class Header(msgspec.Struct, frozen=True):
     recording: str = ""
     segment: int = 1
     first: int = 1
-    epoch: float | None = None
+    epoch: Seconds | None = None
     fields: dict[str, list[str]] = {}
     masked: tuple[str, ...] = ()
     gap: str = ""

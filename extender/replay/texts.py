@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from algorithm.model import Pod
+from algorithm.reasons import Reason
 from extender.core.outcomes import Outcome
 from extender.scheduling.commands import (
     BindFinished,
@@ -92,10 +93,10 @@ def decision_text(instruction: Instruction) -> str:
             return f"refused: {_refusal(instruction)}"
         case PreemptAnswer():
             chosen = ", ".join(f"{len(each.victims)} on {each.node}" for each in instruction.candidates[:_VICTIMS])
-            why = f": {instruction.reason.code}: {instruction.reason.text}" if instruction.reason is not None else ""
+            why = f": {_reason(instruction.reason)}" if instruction.reason is not None else ""
             return f"may evict {chosen}{why}" if chosen else f"evicts nobody{why}"
         case BindAnswer(error=error) if error is not None:
-            return f"bind refused: {error.code}: {error.text}"
+            return f"bind refused: {_reason(error)}"
         case Evict(dry_run=False):
             return f"evicts {instruction.namespace}/{instruction.name} for {instruction.preemptor}"
         case Reconfigured():
@@ -134,12 +135,21 @@ def cut(text: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 
 
+def _reason(reason: Reason) -> str:
+    try:
+        return f"{reason.code}: {reason.text}"
+    except KeyError:
+        # Another release, or somebody's hand, wrote it, with other parameters than this program's sentence has.
+        return f"{reason.code}: {', '.join(f'{name}={value}' for name, value in reason.params)}"
+
+
 def _refusal(answer: FilterAnswer) -> str:
     if answer.reason is not None:
-        return f"{answer.reason.code}: {answer.reason.text}"
+        return _reason(answer.reason)
     counted: dict[str, int] = {}
     for why in answer.nodes.values():
-        counted[f"{why.code}: {why.text}"] = counted.get(f"{why.code}: {why.text}", 0) + 1
+        text = _reason(why)
+        counted[text] = counted.get(text, 0) + 1
     common = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     more = f", and {_count(len(common) - 1, 'other reason')}" if len(common) > 1 else ""
     return f"{common[0][0]} ({_count(common[0][1], 'node')}){more}" if common else "no node was offered"

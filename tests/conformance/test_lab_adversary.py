@@ -1,7 +1,8 @@
 """Random workloads through the command, against what the docs alone say.
 
 A model of one machine knows when each job runs. Of odd workloads only laws are known: sums, bounds, percentiles. And a
-run has the same result alone, next to another one, and until a horizon.
+run has the same result alone, next to another one, and until a horizon. A recording that somebody spoiled is never
+found to decide the same, and every command says what is wrong with it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from extender.cli import app
 from tests.conformance.lab_adversary import worlds
 from tests.conformance.lab_adversary.laws import broken
 from tests.conformance.lab_adversary.one_machine import drawn, expected
+from tests.conformance.lab_adversary.spoiled import WAYS
+from tests.support.engine.day import write_day
 
 BOTH = ("--algorithm", "packing", "--algorithm", "fgd")
 
@@ -107,3 +110,34 @@ def test_a_run_is_the_same_alone_and_until_a_horizon(tmp_path: Path) -> None:
 def test_a_run_is_the_same_alone_and_until_a_horizon_at_length(tmp_path: Path) -> None:
     for seed in range(100, 200):
         check_company(tmp_path, seed)
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    path = tmp_path_factory.mktemp("day") / "day.log"
+    write_day(path)
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def check_spoiled(folder: Path, day: list[bytes], seed: int) -> None:
+    log = folder / "spoiled.log"
+    for spoil, endings in WAYS.items():
+        random = Random(seed)
+        log.write_bytes(spoil(list(day), random))
+        done = CliRunner().invoke(app, ["replay", str(log)])
+        assert isinstance(done.exception, SystemExit | None), f"seed {seed}, {spoil.__name__}: {done.exception!r}"
+        assert done.exit_code in endings, f"seed {seed}, {spoil.__name__}: {done.output}"
+        others = (["replay", str(log), "--at", "end"], ["record", "show", str(log)], ["record", "stats", str(log)])
+        done = CliRunner().invoke(app, random.choice(others))
+        assert isinstance(done.exception, SystemExit | None), f"seed {seed}, {spoil.__name__}: {done.exception!r}"
+
+
+def test_a_spoiled_log_is_never_all_the_same(tmp_path: Path, day: list[bytes]) -> None:
+    for seed in range(3):
+        check_spoiled(tmp_path, day, seed)
+
+
+@pytest.mark.slow
+def test_a_spoiled_log_is_never_all_the_same_at_length(tmp_path: Path, day: list[bytes]) -> None:
+    for seed in range(100, 150):
+        check_spoiled(tmp_path, day, seed)

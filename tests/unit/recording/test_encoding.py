@@ -101,6 +101,27 @@ def test_every_kind_of_event_is_known() -> None:
     assert LineReader().read(b'{"at":1.0,"event":"Synced","data":{}}') == Step(1.0, Synced(), size=38)
 
 
+@pytest.mark.parametrize("at", [b"1e308", b"-4e10", b"3e11"])
+def test_a_time_of_no_date_is_refused(at: bytes) -> None:
+    with pytest.raises(RecordingError, match=r"\$\.at"):
+        LineReader().read(b'{"at":' + at + b',"event":"Synced","data":{}}')
+    with pytest.raises(RecordingError, match=r"\$\.epoch"):
+        decode_header(b'{"waggle":2,"algorithm":"a","settings":{},"policy":{},"epoch":' + at + b"}", "log")
+
+
+@pytest.mark.parametrize("out", [b"[5]", b"{}", b"[[{},{}]]", b'[["Evict",1e999]]', b'[["Evict",{"name":"\xf2"}]]'])
+@pytest.mark.parametrize("line", [b'{"event":"Synced","data":{},"out":%s}', b'{"answer":3,"out":%s}'])
+def test_an_answer_that_cannot_be_read_is_refused(line: bytes, out: bytes) -> None:
+    with pytest.raises(RecordingError, match="no event: "):
+        LineReader().read(line % out)
+
+
+def test_a_reason_without_its_parameter_is_refused() -> None:
+    why = b'{"code":"WaitsForDependency","params":[["dependency","p"]]}'
+    with pytest.raises(RecordingError, match="the reason WaitsForDependency lacks the parameter 'dependencies'"):
+        LineReader().read(b'{"event":"DependenciesChanged","data":{"uid":"u","reason":' + why + b"}}")
+
+
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 

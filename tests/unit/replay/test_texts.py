@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from algorithm.reasons import Code, reason
+from algorithm.reasons import Code, Reason, reason
 from algorithm.registry import create
 from extender.replay.texts import LONGEST, cut, decision_text, decisions, event_text
 from extender.scheduling.events import (
@@ -28,6 +28,11 @@ def test_a_refusal_by_many_nodes_names_the_most_frequent_reason():
 
     text = "refused: InsufficientResource: insufficient cpu (2 nodes), and 1 other reason"
     assert decision_text(answer) == text
+
+
+def test_a_reason_with_the_parameters_of_another_release_has_a_text():
+    answer = FilterAnswer(reason=Reason(Code.INSUFFICIENT, (("resource", "cpu"), ("short", "2"))))
+    assert decision_text(answer) == "refused: InsufficientResource: resource=cpu, short=2"
 
 
 def test_a_preemption_says_how_many_go_where():
