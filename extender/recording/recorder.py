@@ -29,6 +29,7 @@ import msgspec
 import structlog
 
 from algorithm.registry import settings_model
+from extender.core.said import said_by
 from extender.recording.checkpointer import Checkpointer, Source
 from extender.recording.encoding import LineWriter, header_of
 from extender.recording.files import CHECKPOINT, LOG, CompressedFile, OwnFolder, name_of
@@ -56,6 +57,8 @@ _REST = 0.05
 _RETRY = 30.0
 #: An event without an answer is written without it after so long, seconds: the engine may hang.
 _PATIENCE = 0.5
+#: Characters of the text of an exception.
+_LONGEST_TEXT = 1000
 #: Files whose first event is remembered, to say which one has an event.
 _MOST_BEGUN = 1000
 
@@ -189,7 +192,7 @@ class Recorder:
             self._end(self._ended)
         except OSError as error:
             self._fail(error)
-        except Exception:
+        except BaseException:  # Python ends a thread silently at SystemExit
             self._ended = "an internal error, see the log"
             log.exception("recording has ended")
         finally:
@@ -260,9 +263,9 @@ class Recorder:
                 line = self._lines.answer(entry.number, entry.said) if entry.said is not None else b""
             else:
                 line = self._lines.event(entry.number, entry.at, event, entry.said)
-        except Exception as error:  # of what an algorithm put into its answer
+        except BaseException as error:  # of what an algorithm put into its answer
             log.exception("an event cannot be recorded", number=entry.number, kind=type(event).__name__)
-            self._missing = f"event {entry.number} cannot be written: {type(error).__name__}: {error}"
+            self._missing = f"event {entry.number} cannot be written: {said_by(error, _LONGEST_TEXT)}"
             self._lost += 1
             return
         self._file.write(line)

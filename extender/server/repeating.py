@@ -16,8 +16,8 @@ _LAST_TURN = 5.0
 class RepeatingThread:
     """Calls `turn` at once, and again after as many seconds as it returned; None: not before `wake`.
 
-    A turn that raises is a bug: it is logged, once for each kind of exception, and the next one comes after `pause`
-    seconds. `at_end` is called by the thread after the last turn.
+    A turn that raises is a bug, or calls a plug-in that raises, be it SystemExit: it is logged, once for each kind of
+    exception, and the next one comes after `pause` seconds. `at_end` is called by the thread after the last turn.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class RepeatingThread:
         self._last_turn, self._at_end = last_turn, at_end
         #: Whether no further turn begins. A turn that takes long looks at it.
         self.stopped = False
-        self._logged: set[type[Exception]] = set()
+        self._logged: set[type[BaseException]] = set()
         self._wake = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -70,7 +70,7 @@ class RepeatingThread:
         """Take a turn. Returns the seconds until the next one."""
         try:
             return self._turn()
-        except Exception as error:
+        except BaseException as error:  # Python ends a thread silently at SystemExit
             if type(error) not in self._logged:
                 self._logged.add(type(error))
                 log.exception("a thread's turn failed; it goes on", thread=self._name)

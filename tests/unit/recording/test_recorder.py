@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from algorithm.interface import SuggestedNodes
 from algorithm.registry import create
@@ -414,6 +415,40 @@ def test_a_hanging_engine_leaves_the_event_in_the_log(tmp_path: Path, monkeypatc
     serving.recorder.close()
     assert read()[-1].said is not None
     assert open_log(tmp_path / "log").recordings[0].starts
+
+
+class _Ends(list[Any]):
+    """An answer that ends the process when it is looked at."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__([1])
+        self.error = error
+
+    def __iter__(self) -> Iterator[Any]:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=lambda each: type(each).__name__
+)
+def test_an_answer_that_ends_threads_is_lost_which_is_said_and_the_recording_goes_on(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(monkeypatch)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    asked = FilterRequested(pod("p"), SuggestedNodes(["n0"]))
+    serving.recorder.heard(asked, serving.now, serving.machine.sequence + 1)
+    serving.machine.handle(asked, serving.now)
+    with structlog.testing.capture_logs() as logs:
+        serving.recorder.said(_Ends(error))
+        eventually(lambda: serving.recorder.status.lost == 1)
+    assert [each["event"] for each in logs if each["log_level"] == "error"] == ["an event cannot be recorded"]
+    serving.churn(2)
+    serving.recorder.close()
+    gaps = [each.header.gap for each in serving.replay().segments if each.header.gap]
+    assert len(gaps) == 1
+    assert type(error).__name__ in gaps[0]
 
 
 def test_an_algorithm_without_copies_keeps_its_first_segment_until_the_folder_is_full(

@@ -50,7 +50,7 @@ def test_a_wake_during_a_turn_is_followed_by_another_turn() -> None:
 
 
 def test_a_turn_that_raises_is_logged_once_for_each_kind_and_the_thread_goes_on() -> None:
-    faults: list[Exception] = [KeyError("a"), KeyError("b"), ValueError("c")]
+    faults: list[BaseException] = [KeyError("a"), KeyError("b"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()]
     ended = threading.Event()
 
     def turn() -> float:
@@ -63,7 +63,7 @@ def test_a_turn_that_raises_is_logged_once_for_each_kind_and_the_thread_goes_on(
         thread.start()
         eventually(lambda: not faults)
         thread.stop()
-    assert [each["thread"] for each in logs] == ["t", "t"]
+    assert [each["thread"] for each in logs] == ["t"] * 4
     assert ended.is_set()
 
 
