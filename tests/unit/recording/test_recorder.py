@@ -444,11 +444,15 @@ def test_an_answer_that_ends_threads_is_lost_which_is_said_and_the_recording_goe
         serving.recorder.said(_Ends(error))
         eventually(lambda: serving.recorder.status.lost == 1)
     assert [each["event"] for each in logs if each["log_level"] == "error"] == ["an event cannot be recorded"]
+    serving.churn(1)
+    eventually(lambda: serving.recorder.status.checkpoints == 1)
     serving.churn(2)
     serving.recorder.close()
-    gaps = [each.header.gap for each in serving.replay().segments if each.header.gap]
-    assert len(gaps) == 1
-    assert type(error).__name__ in gaps[0]
+    replay = Replay(open_log(tmp_path / "log").recordings[0])
+    assert not [played for played in replay if played.divergence]
+    assert replay.number == serving.machine.sequence
+    (gap,) = replay.gaps
+    assert f"event 5 cannot be written: {type(error).__name__}" in gap.why
 
 
 def test_an_algorithm_without_copies_keeps_its_first_segment_until_the_folder_is_full(
