@@ -106,6 +106,9 @@ class FromLog:
             raise ValueError("the recording has no node")
         lives.settle()
         jobs = list(self._without_gated(jobs_of(lives.pods.values(), self._describer)))
+        self._remarks.update(
+            {f"the algorithm's {what}; the pod's own fields count": n for what, n in self._describer.failed.items()}
+        )
         made = self._with_estimates([(job, self._job(job)) for job in jobs])
         made.sort(key=lambda each: (each[1].arrival, not _ran_before(each[0])))
         workload = Workload(

@@ -8,17 +8,19 @@ name may be used again after all of its pods have gone.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from algorithm.fgd.needs import MILLI, MODEL, WHOLE
 from algorithm.hived.formats.podspec import SPEC, UserError, parse_spec
-from algorithm.interface import PodDescription, SchedulerAlgorithm
+from algorithm.interface import PodDescription, PodRefused, SchedulerAlgorithm
 from algorithm.model import CPU as CORES
 from algorithm.model import MEMORY as BYTES
 from algorithm.model import Pod
 from algorithm.packing.gangs import GANG, GANG_MIN
+from extender.core.said import type_name
 from extender.lab.recorded.lives import How, PodLife, likeness
 from extender.lab.workload import CPU, GPU, MEMORY
 from extender.scheduling.reads import GANG_ANNOTATION
@@ -50,6 +52,8 @@ class Describer:
 
     def __init__(self, algorithm: SchedulerAlgorithm) -> None:
         self._algorithm = algorithm
+        #: How often the algorithm failed, by what was called and what it raised.
+        self.failed: Counter[str] = Counter()
 
     def wish(self, pod: Pod) -> Wish:
         """Return what the pod asks for. Devices are thousandths of GPUs, whatever their resource is called."""
@@ -71,14 +75,22 @@ class Describer:
     def _described(self, pod: Pod) -> PodDescription:
         try:
             return self._algorithm.describe(pod)
-        except Exception:  # an algorithm that cannot describe a pod: its own fields count
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # it may call sys.exit(): the pod's own fields count
+            self.failed[f"describe failed: {type_name(error)}"] += 1
             return PodDescription()
 
     def _group(self, pod: Pod, said: PodDescription) -> str:
         """The name of its gang, within all namespaces; "" if it runs alone, or its gang is only a name."""
         try:
             gang = self._algorithm.gang(pod)
-        except Exception:  # its author declared it wrongly, or the algorithm fails
+        except PodRefused:  # its author declared it wrongly
+            return ""
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self.failed[f"gang failed: {type_name(error)}"] += 1
             return ""
         if gang is None or minimum_of(pod) == 1:
             return ""
