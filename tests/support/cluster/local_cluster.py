@@ -15,6 +15,7 @@ import json
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -348,7 +349,22 @@ def world(
         except BaseException:
             made.close()
             raise
-    eventually(lambda: not set(threading.enumerate()) - before, seconds=10, why=lambda: _stacks_of_others(before))
+    _others_end(before)
+
+
+def _others_end(before: set[threading.Thread], seconds: float = 10) -> None:
+    """Wait until no thread is left that was not there before. Otherwise say where those were that were seen late."""
+    began, seen = time.monotonic(), ""
+
+    def are_gone() -> bool:
+        nonlocal seen
+        if not set(threading.enumerate()) - before:
+            return True
+        if time.monotonic() - began > seconds / 2 and not seen:
+            seen = _stacks_of_others(before)
+        return False
+
+    eventually(are_gone, seconds=seconds, why=lambda: _stacks_of_others(before) or seen)
 
 
 def _stacks_of_others(before: set[threading.Thread]) -> str:
