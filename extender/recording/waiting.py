@@ -90,10 +90,14 @@ class Waiting:
             if not self._has_room_again(number, at, weight):
                 return
             self._put += weight
-        if length and nodes is not None and nodes.text != self._offer.text:
-            place = self._texts.put(nodes.text)
         if nodes is not None:
-            event = msgspec.structs.replace(event, nodes=_NAMELESS if place >= 0 else self._kept(nodes))
+            if length and nodes.text == self._offer.text:
+                nodes = self._offer
+            elif length and (place := self._texts.put(nodes.text)) >= 0:
+                nodes = _NAMELESS
+            else:
+                nodes = self._kept(nodes)
+            event = msgspec.structs.replace(event, nodes=nodes)
         self._last = entry = Entry(number, at, event, weight, place, length)
         queue.append(entry)
         if not self.is_awake:
