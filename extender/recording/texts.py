@@ -43,7 +43,7 @@ class TextRing:
 
     def put(self, text: bytes) -> int:
         """Keep a copy of the text until it is freed, and return its place. -1 if it is longer than LONGEST, if there is
-        no room now, or if it is the text that was put last: who comes again is better kept once."""
+        no room now, or if it is the text that was put last: one that comes again is better kept once."""
         length, at, size = len(text), self._head, self._size
         begin = at % size
         if begin + length > size:
