@@ -124,6 +124,8 @@ class Recorder:
         self._since_start = 0
         #: The event that has no answer yet, and since when it is known, seconds.
         self._seen: tuple[int, float] = (0, 0.0)
+        #: Whether the last line is an event without its answer. The answer belongs into the same segment.
+        self._is_unanswered = False
         #: Why events are missing before the next one; what is wrong with the disk, and when it is tried again.
         self._missing, self._fault, self._retry_at = "", "", 0.0
         self._ended = ""
@@ -240,6 +242,8 @@ class Recorder:
     def _write(self, entry: Entry) -> None:
         if isinstance(entry.event, Gap):
             self._missing = entry.event.why
+        elif entry.is_written and not self._is_unanswered:
+            return  # a fault of the disk has ended the segment that has the event: it stays without an answer
         elif self._can_write(entry.number):
             self._put_lines(entry, entry.event)
 
@@ -267,10 +271,12 @@ class Recorder:
             log.exception("an event cannot be recorded", number=entry.number, kind=type(event).__name__)
             self._missing = f"event {entry.number} cannot be written: {said_by(error, _LONGEST_TEXT)}"
             self._lost += 1
+            self._is_unanswered = False
             return
         self._file.write(line)
         self._written = entry.number
         self._events += not entry.is_written
+        self._is_unanswered = entry.said is None
         if self._file.bytes >= self._segment_bytes or self._file.plain_bytes >= _MOST_PLAIN:
             self._next_segment()
 
@@ -328,6 +334,9 @@ class Recorder:
             self._next_segment()
 
     def _next_segment(self) -> None:
+        """Begin the next segment, or leave that to a later event while the last one has no answer. Raises OSError."""
+        if self._is_unanswered:
+            return
         self._begin_segment(self._written + 1)
         self._tidy()
         self._checkpoint()
@@ -363,6 +372,7 @@ class Recorder:
             self._retention.add(self._number, self._file.path, self._file.bytes, is_start=self._segments == 1)
             self._file.abandon()
             self._file = None
+        self._is_unanswered = False
         if not self._fault:
             log.error("recording is interrupted, and is tried again", why=str(error))
         self._fault = str(error)

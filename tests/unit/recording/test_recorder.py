@@ -417,6 +417,53 @@ def test_a_hanging_engine_leaves_the_event_in_the_log(tmp_path: Path, monkeypatc
     assert open_log(tmp_path / "log").recordings[0].starts
 
 
+def test_a_late_answer_is_in_the_segment_of_its_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment that ended between both made the whole recording unreadable."""
+    quick(monkeypatch)
+    for name, value in (("_PATIENCE", 0.05), ("_SEGMENT_SECONDS", 0.0), ("_LEAST_OF_OLD", 0)):
+        monkeypatch.setattr(module, name, value)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    asked = FilterRequested(pod("p"), SuggestedNodes(["n0"]))
+    serving.recorder.heard(asked, serving.now, serving.machine.sequence + 1)
+    answer = serving.machine.handle(asked, serving.now)
+    eventually(lambda: serving.recorder.status.events == 5)
+    time.sleep(0.1)  # the segment is old enough all the time
+    serving.recorder.said(answer)
+    serving.churn(2)
+    serving.recorder.close()
+    assert list(serving.replay().steps())[4].said is not None
+    assert len(numbers(tmp_path / "log", LOG)) > 1
+
+
+def test_an_answer_after_a_fault_of_the_disk_is_left_out_if_its_event_is_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(monkeypatch)
+    for name, value in (("_PATIENCE", 0.05), ("_RETRY", 0.01)):
+        monkeypatch.setattr(module, name, value)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    asked = FilterRequested(pod("p"), SuggestedNodes(["n0"]))
+    serving.recorder.heard(asked, serving.now, serving.machine.sequence + 1)
+    answer = serving.machine.handle(asked, serving.now)
+    eventually(lambda: serving.recorder.status.events == 5)
+    [segment] = (tmp_path / "log").iterdir()
+    segment.rename(tmp_path / "elsewhere")  # the recorder takes that for a fault
+    eventually(lambda: serving.recorder.status.warning != "")
+    (tmp_path / "elsewhere").rename(segment)
+    serving.recorder.said(answer)
+    while serving.recorder.status.warning:
+        serving.churn(1)
+        time.sleep(0.02)
+    eventually(lambda: serving.recorder.status.checkpoints == 1)
+    serving.churn(2)
+    serving.recorder.close()
+    recording = serving.replay()
+    assert list(recording.steps())[4].said is None
+    assert [each.header.first for each in recording.segments][1] > 5
+
+
 class _Ends(list[Any]):
     """An answer that ends the process when it is looked at."""
 
