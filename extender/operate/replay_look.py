@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from algorithm.model import PodKey
 from extender.logs.printable import printable
 from extender.operate.look_text import age, explanation, number, table, top
 from extender.operate.output import printed
 from extender.replay.frozen import Frozen
 from extender.server.runtime import Runtime
 from extender.server.similar import did_you_mean
-from extender.server.views import Explanation
+from extender.server.views import HeldBack
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -36,33 +36,47 @@ class UnknownPodError(LookupError):
 
 
 def pages(frozen: Frozen) -> dict[str, Any]:
-    """Return pods and nodes as `/v1/inspect/pods` and `/v1/inspect/nodes` have them, and which moment it is."""
+    """Return pods and nodes as `/v1/inspect/pods` and `/v1/inspect/nodes` have them, and which moment it is.
+
+    `heldBack` has the pods with a scheduling gate, and `heldBackUnknown` says which of those cannot be known.
+    """
     from extender.web.pages.inspect import node_list, pod_list  # noqa: PLC0415 - FastAPI takes half a second
 
     model = frozen.runtime.model
     pods = pod_list(model.pods(patience=_PATIENCE)).model_dump(by_alias=True)["items"]
     nodes = node_list(model).model_dump(by_alias=True)["items"]
-    return {"replay": frozen.text, "event": frozen.number, "pods": pods, "nodes": nodes}
+    held = frozen.gated.all(frozen.at)
+    return {
+        "replay": frozen.text,
+        "event": frozen.number,
+        "pods": pods,
+        "heldBack": pod_list(held.pods).model_dump(by_alias=True)["items"],
+        "heldBackUnknown": held.unknown,
+        "nodes": nodes,
+    }
 
 
 def explained(frozen: Frozen, namespace: str, name: str) -> Any:
     """Return the page `/v1/explain` of one pod. Raises UnknownPodError."""
-    held = frozen.gated.explain(PodKey(namespace, name), frozen.at)
+    held = partial(frozen.gated.all, frozen.at)
     return explained_by(frozen.runtime, namespace, name, held=held, where=f"in {frozen.text}")
 
 
-def explained_by(runtime: Runtime, namespace: str, name: str, *, held: Explanation | None, where: str) -> Any:
+def explained_by(runtime: Runtime, namespace: str, name: str, *, held: Callable[[], HeldBack], where: str) -> Any:
     """Return the page `/v1/explain` of one pod. Raises UnknownPodError, which says `where` it was looked for.
 
-    `held`: why it is held back, if the engine does not keep it.
+    `held` returns the pods that the engine does not keep, and is only asked about those.
     """
     from extender.web.pages.inspect import explanation_body  # noqa: PLC0415
 
-    found = runtime.model.explain(namespace, name) or held
+    found = runtime.model.explain(namespace, name)
     if found is None:
-        near = runtime.model.similar_pods(namespace, name)
-        meant = f" {did_you_mean(near)}" if near else ""
-        raise UnknownPodError(printable(f"no pod {namespace}/{name} is known {where}.{meant}"))
+        others = held()
+        found = others.find(namespace, name)
+        if found is None:
+            near = runtime.model.similar_pods(namespace, name)
+            said = (f"no pod {namespace}/{name} is known {where}.", did_you_mean(near) if near else "", others.unknown)
+            raise UnknownPodError(printable(" ".join(filter(None, said))))
     return explanation_body(found).model_dump(by_alias=True)
 
 
@@ -103,11 +117,11 @@ def _held_back(frozen: Frozen) -> str:
     """The pods with a scheduling gate, which the engine does not keep."""
     found = frozen.gated.all(frozen.at)
     rows = [
-        (printable(f"{each.pod.namespace}/{each.pod.name}"), age(each.pod.since_seconds), printable(each.pod.summary))
-        for each in found
+        (printable(f"{pod.namespace}/{pod.name}"), age(pod.since_seconds), printable(pod.summary)) for pod in found.pods
     ]
     more = f"\nand {len(rows) - _PODS} more" if len(rows) > _PODS else ""
-    return table([("HELD BACK", "FOR", "WHY"), *rows[:_PODS]]) + more if rows else ""
+    shown = table([("HELD BACK", "FOR", "WHY"), *rows[:_PODS]]) + more if rows else ""
+    return "\n".join(filter(None, (shown, found.unknown)))
 
 
 def _pod_row(pod: Any) -> tuple[str, ...]:
@@ -161,4 +175,4 @@ def frozen_app(frozen: Frozen, settings: Any) -> ASGIApp:
     named = settings.model_copy(
         update={"algorithm": settings.algorithm.model_copy(update={"name": frozen.log.header.algorithm})}
     )
-    return create_app(frozen.runtime, named, replay=frozen.text)
+    return create_app(frozen.runtime, named, replay=frozen.text, held_back=frozen.gated.all(frozen.at))

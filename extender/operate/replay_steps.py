@@ -95,7 +95,7 @@ class Session:
     def _explain(self, pod: PodKey) -> None:
         try:
             stage, where = self._stepper.stage, f"after event {self._stepper.number}"
-            found = explained_by(stage.runtime, *pod, held=stage.gated.explain(pod, stage.now), where=where)
+            found = explained_by(stage.runtime, *pod, held=lambda: stage.gated.all(stage.now), where=where)
         except UnknownPodError as error:
             self._say(str(error))
         else:

@@ -114,6 +114,15 @@ def _missing(segment: Segment, following: Segment, last: int) -> str:
     return f"{following.path}:1: begins with event {first}, but {segment.path.name} ends with {last}: some are missing"
 
 
+def events_of(segment: Segment) -> Iterator[bytes]:
+    """Yield the lines of a segment after its header, as they are. Raises RecordingError and OSError."""
+    with Lines(segment.path) as lines:
+        if segment.joined is not None:
+            skip(lines)
+        next(lines, None)
+        yield from lines
+
+
 class _SegmentReader:
     """The steps of one segment, each with its answer."""
 

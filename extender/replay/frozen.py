@@ -14,59 +14,16 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from algorithm.model import Pod, PodKey
 from extender.recording.checkpoint import Start
 from extender.recording.records import RecordingError, Step
 from extender.recording.replaying import replay_on
+from extender.replay.gated import Gated
 from extender.replay.logs import Log
 from extender.replay.moments import Moment, Span, beyond, clock_text, duration_text, limit_of
-from extender.scheduling.events import Instruction, PodGone, PodSeen
+from extender.scheduling.events import Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.runtime import Runtime
 from extender.server.usage import EVERY, HOUR
-from extender.server.views import Explanation, PodView
-
-_GATED = "It has a scheduling gate: kube-scheduler does not try it until the gate is removed."
-
-
-class Gated:
-    """The pods with a scheduling gate, which the engine does not keep, and since when, seconds of the log's clock.
-
-    Those that were shown before the checkpoint at which a replay begins are not known.
-    """
-
-    def __init__(self, machine: SchedulerStateMachine) -> None:
-        self._machine = machine
-        self._pods: dict[PodKey, tuple[Pod, float]] = {}
-
-    def hear(self, step: Step) -> None:
-        """Take notice of what an event says about a pod."""
-        match step.event:
-            case PodSeen(pod=pod) if pod.gated and not pod.finished:
-                known = self._pods.get(pod.key)
-                since = known[1] if known is not None and known[0].uid == pod.uid else step.at
-                self._pods[pod.key] = pod, since
-            case PodSeen(pod=pod):
-                self._pods.pop(pod.key, None)
-            case PodGone(key=key):
-                self._pods.pop(key, None)
-
-    def all(self, now: float) -> list[Explanation]:
-        """Return why each of them is held back, by namespace and name."""
-        return [found for key in sorted(self._pods) if (found := self.explain(key, now)) is not None]
-
-    def explain(self, key: PodKey, now: float) -> Explanation | None:
-        """Return why this pod is held back; None if it has no gate."""
-        if key not in self._pods:
-            return None
-        pod, since = self._pods[key]
-        said = self._machine.dependencies.judged.get(pod.uid)
-        why = said.reason if said is not None else None
-        summary = why.text if why is not None else _GATED
-        view = PodView(
-            *key, pod.uid, "Waiting", reason=why, since_seconds=now - since, priority=pod.priority, summary=summary
-        )
-        return Explanation(pod=view, reason=why)
 
 
 class Frozen(NamedTuple):
@@ -123,7 +80,7 @@ class Stage:
         begin = start or log.begin
         self.now = span.first if begin.head is None else begin.head.at
         self.machine = begin.engine()
-        self.gated = Gated(self.machine)
+        self.gated = Gated(log, self.machine)
         self._epoch = span.epoch
         self.runtime = Runtime(self.machine, _not_carried_out, clock=lambda: self.now, algorithm=log.header.algorithm)
         self.runtime.model.wall = lambda: (self._epoch or 0.0) + self.now
@@ -131,7 +88,6 @@ class Stage:
     def handle(self, step: Step) -> list[Instruction]:
         """Handle one step; returns what it causes. Raises RecordingError if the engine fails."""
         self.now = step.at
-        self.gated.hear(step)
         try:
             [(_, instructions)] = replay_on(self.machine, iter((step,)))
         except Exception as error:

@@ -120,6 +120,26 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldBack:
+    """The pods with a scheduling gate at one moment of a recording, by namespace and name: why each is held back.
+
+    `unknown` is a sentence about those that cannot be known; "" if all are.
+    """
+
+    explanations: tuple[Explanation, ...] = ()
+    unknown: str = ""
+
+    @property
+    def pods(self) -> tuple[PodView, ...]:
+        return tuple(each.pod for each in self.explanations)
+
+    def find(self, namespace: str, name: str) -> Explanation | None:
+        """Return why this pod is held back; None if it is not known to be."""
+        same = (each for each in self.explanations if (each.pod.namespace, each.pod.name) == (namespace, name))
+        return next(same, None)
+
+
+@dataclass(frozen=True, slots=True)
 class Metric:
     """One metric of a scrape, with labels and value of each sample. Those of a histogram are its cumulative buckets,
     each with the label `le`, and `sums` has the sums of what it observed."""

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from extender.kube.client.access_review import Reviewer
 from extender.server.cache_comparer import CacheComparer
 from extender.server.runtime import Runtime
+from extender.server.views import HeldBack
 from extender.settings import Settings
 from extender.web.error_answers import add_error_handlers
 from extender.web.http.certificates import Certificates
@@ -22,6 +23,7 @@ from extender.web.limits.pool import Pool
 from extender.web.pages.authorization import everybody, guard, may_get
 from extender.web.pages.diff import diff_routes
 from extender.web.pages.health import health_routes
+from extender.web.pages.held_back import held_back_routes, replayed_explanation
 from extender.web.pages.inspect import inspect_routes, own_page_routes
 from extender.web.pages.ordering import held_explanation, ordering_routes
 from extender.web.pages.scrape import scrape_routes
@@ -67,6 +69,7 @@ def create_app(
     reviewer: Reviewer | None = None,
     parts: Parts | None = None,
     replay: str = "",
+    held_back: HeldBack | None = None,
 ) -> FastAPI:
     """Return the HTTP layer of `runtime`, `claims`, `vpods`, `plans` and `ordering`, as far as they are served. With a
     comparer, the app also has the page that compares the cache with the API server.
@@ -74,7 +77,7 @@ def create_app(
     `certificates` are those that the server presents: metrics and /readyz report their state. `reviewer` decides who
     may see pages; if the settings require a review and there is no reviewer, nobody may. `parts`: those that a server
     runs with already (lazy.py); then `certificates` are not read. `replay`: the runtime is this moment of a recording;
-    pages can be read, and everything else is refused.
+    pages can be read, and everything else is refused. `held_back` are the pods with a scheduling gate at that moment.
     """
     parts = parts or Parts.of(runtime, settings.server, certificates, claims, vpods, plans, ordering, replay=replay)
     app = _App(parts)
@@ -87,12 +90,18 @@ def create_app(
     may_list = everybody if is_open else may_get(reviewer, "/v1/inspect/pods")
     if runtime is not None:
         held = {} if ordering is None else {"held": partial(held_explanation, ordering.views)}
+        if held_back is not None:
+            held = {"held": partial(replayed_explanation, held_back)}
+            app.include_router(held_back_routes(held_back, pages), dependencies=guards)
         app.include_router(inspect_routes(runtime, pages, may_list=may_list, **held), dependencies=guards)
         if comparer is not None:
             app.include_router(diff_routes(comparer), dependencies=guards)
     algorithm = settings.algorithm.name if runtime is not None else ""
     app.include_router(
-        ui_routes(runtime, algorithm, pages, claims, vpods, plans=plans is not None, replay=replay), dependencies=guards
+        ui_routes(
+            runtime, algorithm, pages, claims, vpods, plans=plans is not None, replay=replay, held_back=held_back
+        ),
+        dependencies=guards,
     )
     if ordering is not None:
         explains = runtime is None

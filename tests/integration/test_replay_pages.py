@@ -7,13 +7,16 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from extender.operate.replay_look import frozen_app
+from extender.recording.files import LOG, name_of
 from extender.replay.frozen import freeze
 from extender.replay.logs import open_log
 from extender.replay.moments import parse
 from extender.settings import ServerSettings, Settings
 from extender.web.http.server import serve_in_thread
+from tests.support.engine.objects import pod
 from tests.support.engine.scripted_log import two_nodes
 from tests.support.http.fixed_runtime import Answer, Client, capture
 
@@ -55,6 +58,24 @@ def test_the_last_hour_is_that_before_the_moment(client: Client):
     pieces = client.get("/v1/inspect/map").json["pieces"].values()
     [history] = [piece["history"] for piece in pieces if "history" in piece]
     assert [row[1:3] for row in history] == [[0, 0]] * 3 + [[1, 0]] * 2 + [[2, 0]] + [[2, 1]] * 3
+
+
+def test_pods_with_a_scheduling_gate_are_shown_and_what_is_not_known_is_said(tmp_path: Path):
+    log = two_nodes()
+    log.see(410.0, replace(pod("held"), gated=True))
+    folder = log.write_folder(tmp_path / "log", every=6)
+    (folder / name_of(1, LOG)).unlink()
+    settings = Settings(server=ServerSettings(port=0))
+    with serve_in_thread(frozen_app(freeze(open_log(folder), parse("end")), settings), settings) as server:
+        client = Client(server.url)
+        page = client.get("/v1/inspect/held-back").json
+        assert ([each["name"] for each in page["items"]], "before event 7 " in page["unknown"]) == (["held"], True)
+        assert "scheduling gate" in client.get("/v1/explain/default/held").json["summary"]
+        pieces = client.get("/v1/inspect/map").json["pieces"]
+        assert pieces["0"]["unknown"] == page["unknown"]
+        [waiting] = [piece["waiting"] for piece in pieces.values() if "waiting" in piece]
+        assert [each["name"] for each in waiting] == ["c", "held"]
+        assert "/v1/inspect/held-back" in client.get("/").json["pages"]
 
 
 @pytest.mark.parametrize("path", ["/filter", "/bind", "/preempt", "/prioritize", "/v1/extender/filter", "//filter/"])

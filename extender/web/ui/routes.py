@@ -21,7 +21,7 @@ from starlette.responses import Response
 
 from algorithm.interface import PageNotFound
 from extender.server.runtime import Runtime
-from extender.server.views import Readiness
+from extender.server.views import HeldBack, Readiness
 from extender.web.error_answers import ErrorBody
 from extender.web.errors import JSON
 from extender.web.limits.pool import Pool
@@ -143,13 +143,15 @@ def ui_routes(
     *,
     plans: bool = False,
     replay: str = "",
+    held_back: HeldBack | None = None,
 ) -> APIRouter:
     """The routes. `algorithm` is its configured name. The map is computed in `pool`. Without a runtime the page shows
     the pools of `claims`, the sets of `vpods`, and nothing else. `plans`: this server makes plans. `replay`: what is
-    shown is this moment of a recording; "": it is live."""
+    shown is this moment of a recording; "": it is live. `held_back` are the pods that had a scheduling gate then."""
     router = APIRouter(tags=["people"], responses={"4XX": {"model": ErrorBody}})
     served = _files()
-    increments = Increments(_Reader(runtime, algorithm, claims, vpods, plans=plans, replay=replay).pieces)
+    reader = _Reader(runtime, algorithm, claims, vpods, plans=plans, replay=replay, held_back=held_back or HeldBack())
+    increments = Increments(reader.pieces)
 
     @router.get("/ui", summary="The cluster, or its pools, as a picture, for a browser", response_class=Response)
     async def page(request: Request) -> Response:
@@ -211,8 +213,9 @@ class _Reader:
         *,
         plans: bool,
         replay: str,
+        held_back: HeldBack,
     ) -> None:
-        self._plans, self._replay = plans, replay
+        self._plans, self._replay, self._held_back = plans, replay, held_back
         self._runtime, self._algorithm, self._claims, self._vpods = runtime, algorithm, claims, vpods
         self._nodes = NodePieces()
         self._has_cells = True
@@ -244,13 +247,13 @@ class _Reader:
                 runtime.readiness(),
                 model.api_silence(),
                 plans=self._plans,
-                replay=(self._replay, model.wall()) if self._replay else None,
+                replay=(self._replay, model.wall(), self._held_back.unknown) if self._replay else None,
                 faults=runtime.fault_sentences(),
             ),
             history_piece(model.usage.samples()),
             preemptions_piece(model.preemptions(), model.wall()),
             *self._hardware(runtime),
-            *waiting_pieces(model.pods(PENDING)),
+            *waiting_pieces([*model.pods(PENDING), *self._held_back.pods]),
         ]
 
     def _hardware(self, runtime: Runtime) -> list[bytes]:
@@ -271,13 +274,13 @@ def _head(
     silent: float,
     *,
     plans: bool,
-    replay: tuple[str, float] | None = None,
+    replay: tuple[str, float, str] | None = None,
     faults: Sequence[str] = (),
 ) -> bytes:
     """`algorithm` is "" where there is none: then there is no cluster to show, but only pools and sets of vpods.
 
-    `replay`: which moment of a recording this is, and that moment in seconds since 1970. `faults` are sentences about
-    what the algorithm did wrong."""
+    `replay`: which moment of a recording this is, that moment in seconds since 1970, and what of it is unknown.
+    `faults` are sentences about what the algorithm did wrong."""
     head: dict[str, object] = {
         "algorithm": algorithm,
         "ready": found.ready,
@@ -287,7 +290,7 @@ def _head(
         "faults": faults,
     }
     if replay is not None:
-        head |= {"replay": replay[0], "now": replay[1]}
+        head |= {"replay": replay[0], "now": replay[1], "unknown": replay[2]}
     return msgspec.json.encode(head)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from algorithm.model import PodKey
 from algorithm.reasons import Code, reason
 from extender.operate.replay_look import UnknownPodError, explanation_text, look_text
 from extender.recording.records import RecordingError
@@ -118,7 +117,7 @@ def test_a_pod_that_is_held_back_by_a_gate_is_shown_with_its_reason(tmp_path: Pa
 
     assert "scheduling gate" in explanation_text(freeze(log, parse("1")), *held.key)
     frozen = freeze(log, parse("2"))
-    found = frozen.gated.explain(PodKey(*held.key), frozen.at)
+    found = frozen.gated.all(frozen.at).find(*held.key)
     assert found is not None
     assert (found.reason, found.pod.since_seconds) == (waits, 10.0)
     assert "Reason: WaitsForDependency" in explanation_text(frozen, *held.key)

@@ -81,7 +81,7 @@ function takePieces(pieces) {
 
 function showReplay() {
   byId("replay").hidden = !world.replay;
-  byId("replay").textContent = world.replay ? `replay of ${world.replay}, read-only` : "";
+  byId("replay").textContent = world.replay ? `replay of ${world.replay}, read-only` + (world.unknown ? `. ${world.unknown}` : "") : "";
 }
 
 function repaint() {

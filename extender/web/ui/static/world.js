@@ -17,7 +17,7 @@ export class World {
   }
 
   clear() {
-    Object.assign(this, { kinds: [], algorithm: "", waitingGroups: 0, waitingPods: 0, assumed: 0, isNodes: false, resources: [], history: [], preemptions: [], pools: [], poolTotals: null, poolCount: 0, poolsUnknown: 0, vpodSets: [], vpodTotals: null, vpodSetCount: 0, plans: false, replay: "", now: 0, owners: new Map() });
+    Object.assign(this, { kinds: [], algorithm: "", waitingGroups: 0, waitingPods: 0, assumed: 0, isNodes: false, resources: [], history: [], preemptions: [], pools: [], poolTotals: null, poolCount: 0, poolsUnknown: 0, vpodSets: [], vpodTotals: null, vpodSetCount: 0, plans: false, replay: "", unknown: "", now: 0, owners: new Map() });
   }
 
   // True if there is other hardware than before.
