@@ -104,7 +104,7 @@ class Cluster:
             hosted = state.sets[key]
             hosted.workload = None
             hosted.state.replicas = 0
-            hosted.draining = hosted.low_since = None
+            hosted.draining = hosted.low_since = hosted.drains = None
             state.scaling.pop(key, None)
             state.refresh(key)
             state.dirty_all(key)
@@ -135,7 +135,7 @@ class Cluster:
             hosted.pods.pop(found[1], None)
         else:
             hosted.pods[found[1]] = pod
-        if hosted.refresh(found[1], state.nodes, state.now):
+        if hosted.pod_changed(found[1], state.nodes, state.now):
             state.dirty_all(key)
 
     # -- nodes
@@ -153,7 +153,7 @@ class Cluster:
         state = self._state
         for key, hosted in state.sets.items():
             on_it = [ordinal for ordinal, pod in hosted.pods.items() if pod.node == name]
-            changed = [hosted.refresh(ordinal, state.nodes, state.now) for ordinal in on_it]
+            changed = [hosted.pod_changed(ordinal, state.nodes, state.now) for ordinal in on_it]
             if any(changed):
                 state.dirty_all(key)
 
@@ -162,7 +162,7 @@ class Cluster:
         state = self._state
         for key, hosted in state.sets.items():
             for ordinal in hosted.rests.due(state.now):
-                changed = hosted.refresh(ordinal, state.nodes, state.now)
+                changed = hosted.pod_changed(ordinal, state.nodes, state.now)
                 hosted.rests.discard(ordinal)
                 if changed:
                     state.dirty_all(key)

@@ -14,6 +14,7 @@ import msgspec
 from algorithm.placements.model import Counts, VPodState
 from extender.vpods.engine import VPodEngine
 from extender.vpods.records import HostNode, HostPod, ObjectKey, Reason, SetSettings, VPodRecord, Workload
+from extender.vpods.sets import Drains
 from extender.vpods.state import Tracked
 
 
@@ -75,8 +76,9 @@ class SetCopy(msgspec.Struct, frozen=True, kw_only=True):
     moves_open: int = 0
     draining: int | None = None
     low_since: float | None = None
-    #: Drains that found no room, one after the other; when the set may grow again.
+    #: Drains that found no room, one after the other; those that began of late; when the set may grow again.
     drain_failures: int = 0
+    drains: Drains | None = None
     grows_after: float = 0.0
     #: VPods that would be more even if some pod had room, in the order in which they are asked about again.
     cramped: tuple[str, ...] = ()
@@ -137,6 +139,7 @@ def _copied(
         draining=hosted.draining,
         low_since=hosted.low_since,
         drain_failures=hosted.drain_failures,
+        drains=hosted.drains,
         grows_after=hosted.grows_after,
         cramped=tuple(hosted.cramped),
         ordered=engine.ordered(key),

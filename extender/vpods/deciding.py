@@ -80,7 +80,8 @@ class Deciding:
         placement = self._place(key, hosted, tracked, vpod)
         if placement is None or _waits(tracked, vpod, placement):
             return
-        if placement.left and hosted.draining is not None and key not in self._state.scaling:
+        is_draining = hosted.draining is not None and key not in self._state.scaling
+        if is_draining and _is_hurt(hosted, vpod, placement):
             self._scaling.no_room(key)
             placement = self._place(key, hosted, tracked, vpod)
             if placement is None:
@@ -204,6 +205,15 @@ class Deciding:
 def _weight(hosted: HostedSet) -> int:
     """What a decision counts for: it looks at all usable pods, and `v0.43.0` does so for each vreplica."""
     return DECISIONS // 2 if hosted.settings.policy == "v0.43.0" else 1 + len(hosted.state.usable) // PODS
+
+
+def _is_hurt(hosted: HostedSet, vpod: VPodState, placement: Placement) -> bool:
+    """Whether a vpod lacks room since the last pods are closed: it lacked none before, or has less than before."""
+    if not placement.left:
+        return False
+    has = min(vpod.wanted, sum(vpod.placed.values()))
+    stays = sum(_stay(hosted, vpod, placement.left).values())
+    return vpod.key not in hosted.waiting or placement.placed + stays < has
 
 
 def _remember(hosted: HostedSet, name: str, placement: Placement) -> None:

@@ -159,7 +159,7 @@ class VPodEngine:
             self._writing.release(tracked)
         self.state.scaling.clear()
         for hosted in self.state.sets.values():
-            hosted.draining = hosted.low_since = None
+            hosted.draining = hosted.low_since = hosted.drains = None
             hosted.must_repeat = False
 
     def validate(self) -> None:

@@ -31,6 +31,7 @@ class Members:
         if tracked and tracked.record.uid != record.uid:
             self._forget(tracked)
             tracked = None
+        asks_anew = tracked is None or _asks(tracked.record) != _asks(record)
         if tracked is None:
             tracked = Tracked(record, str(record.key), noticed=_said(record))
             state.vpods[record.key] = state.by_name[tracked.name] = tracked
@@ -44,6 +45,8 @@ class Members:
         if state.term is None and (said := _said(record)) in _REASONS:
             tracked.reason, tracked.message = Reason(said), ""  # what the leader says
         self.enter(tracked)
+        if asks_anew and (hosted := state.set_of(record)):
+            hosted.drains = None
         self._writing.confirm(tracked)
 
     def enter(self, tracked: Tracked) -> None:
@@ -169,6 +172,11 @@ def _placements(tracked: Tracked, workload: str) -> ReadPlacements:
         return ReadPlacements(workload, placements, hold.counts)
     counts, problems = read_placements(placements, workload, tracked.record.source.placements.name)
     return ReadPlacements(workload, placements, counts, tuple(problems))
+
+
+def _asks(record: VPodRecord) -> tuple[object, ...]:
+    """What a vpod demands of a set."""
+    return record.set, record.wanted, record.spread, record.max_per_pod, record.deleting
 
 
 def _said(record: VPodRecord) -> str:

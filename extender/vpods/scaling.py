@@ -1,4 +1,12 @@
-"""The replicas of sets: they grow at once, and shrink when the last pods have been emptied."""
+"""The replicas of sets: they grow at once, and shrink when the last pods have been emptied.
+
+A drain ends with fewer replicas, or it is stopped: more is wanted, or a vpod would lose vreplicas or lacks room only
+since it began. A vpod that lacked room before and loses nothing stops no drain.
+
+Draining comes to an end. Between two changes that are not the engine's own (of what vpods want, of settings, of pods
+that stay, of replicas by somebody else) each drain that begins is lower in this order: first the fewest replicas from
+which one has begun, then how many more may begin from no fewer, MOST_AGAIN at first.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +19,13 @@ from extender.vpods import autoscaler
 from extender.vpods.names import pod_name
 from extender.vpods.notices import NoticeReason
 from extender.vpods.records import ObjectKey, Workload
-from extender.vpods.sets import HostedSet
+from extender.vpods.sets import Drains, HostedSet
 from extender.vpods.state import EngineState, backed_off
 
 #: How often the time between two drains that find no room is doubled.
 MOST_DOUBLINGS = 6
+#: Drains that may follow one that led nowhere, before anything else has changed.
+MOST_AGAIN = 5
 #: Pods of a StatefulSet that are used, the first ones. Its author may write any number into its spec.
 MOST_PODS = 10_000
 
@@ -40,8 +50,7 @@ class Scaling:
             return
         spreads = (spread for spread, number in hosted.spreads.items() if number)
         needed = autoscaler.needed(settings, hosted.state.total_wanted, spreads, hosted.out)
-        may_grow = needed < settings.max_replicas and hosted.replicas < settings.max_replicas
-        if hosted.waiting and may_grow and (more := hosted.pods_lacking()) is not None:
+        if hosted.waiting and needed < settings.max_replicas and (more := hosted.pods_lacking()) is not None:
             needed = max(needed, min(settings.max_replicas, hosted.replicas + more))
         target = autoscaler.target(settings, hosted.replicas, needed)
         if target >= hosted.replicas:
@@ -71,8 +80,9 @@ class Scaling:
             state.scales.set(key, begins)
             return
         if hosted.draining is None or hosted.draining < target:
-            if not hosted.fits_below(target):
+            if not hosted.fits_below(target) or not _may_begin(hosted):
                 return
+            hosted.drains = _begun(hosted, target)
             if not hosted.drain_failures:
                 message = _what_is_emptied(hosted, target)
                 state.notice_set(key, NoticeReason.DRAINING, message)
@@ -168,6 +178,7 @@ class Scaling:
         elif ordered and seen.replicas == ordered.replicas:
             self._happened(key, known, seen)
         else:
+            hosted.drains = None
             self._foreign(key, known, seen)
         hosted.low_since = None
         if hosted.draining is not None and seen.replicas <= hosted.draining:
@@ -201,6 +212,20 @@ class Scaling:
             state.scales.discard(key)
             if key in state.sets:
                 state.touched[key] = None
+
+
+def _may_begin(hosted: HostedSet) -> bool:
+    """Whether a drain may begin: the first ones, or one from fewer replicas than any before."""
+    drains = hosted.drains
+    return drains is None or hosted.replicas < drains.fewest or drains.again < MOST_AGAIN
+
+
+def _begun(hosted: HostedSet, target: int) -> Drains:
+    """Note that a drain begins."""
+    drains = hosted.drains
+    if drains is None or hosted.replicas < drains.fewest:
+        return Drains(hosted.replicas, target)
+    return Drains(drains.fewest, target, drains.again + 1)
 
 
 def _what_is_emptied(hosted: HostedSet, target: int) -> str:

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
+import msgspec
+
 from algorithm.placements.model import Counts, Placement, SetState, VPodState
 from algorithm.placements.policy import Policy, PolicyFault
 from extender.core.deadlines import Deadlines
@@ -19,6 +21,18 @@ from extender.vpods.records import HostNode, HostPod, SetSettings, Workload
 
 #: How many waiting vpods are looked at to find out whether those with a limit per pod lack pods.
 FIRST_WAITING = 64
+
+
+class Drains(msgspec.Struct, frozen=True, gc=False):
+    """The drains that began since something else changed.
+
+    `fewest`: the fewest replicas from which one began; `again`: how many began later from no fewer. `target`: to how
+    many replicas the last one leads.
+    """
+
+    fewest: int
+    target: int
+    again: int = 0
 
 
 class HostedSet:
@@ -63,6 +77,7 @@ class HostedSet:
         self.low_since: float | None = None
         #: Drains that found no room, one after the other.
         self.drain_failures = 0
+        self.drains: Drains | None = None
         #: Distinct pods that vpods need, by how many need so many.
         self.spreads: Counter[int] = Counter()
         #: When the replicas may be written again after a failure, how often that failed, and whether the same write is
@@ -83,6 +98,8 @@ class HostedSet:
             self.draining, self.low_since = old.draining, old.low_since
         self.grows_after, self.drain_failures = old.grows_after, old.drain_failures
         self.scale_after, self.scale_failures, self.must_repeat = old.scale_after, old.scale_failures, old.must_repeat
+        if self.settings == old.settings:
+            self.drains = old.drains
         self.waiting = dict(old.waiting)
         self.policy_failures = old.policy_failures
         self.restore_rests(*old.rested())
@@ -114,6 +131,13 @@ class HostedSet:
             changed = True
         changed |= _put(self.leaving, ordinal, is_in=stays and shut and (works or rests))
         return _put(state.resting, ordinal, is_in=stays and rests and not shut) or changed
+
+    def pod_changed(self, ordinal: int, nodes: Mapping[str, HostNode], now: float) -> bool:
+        """Derive a pod anew since it, its node or the time has changed. Return whether that changed anything."""
+        changed = self.refresh(ordinal, nodes, now)
+        if changed and self.drains and ordinal < self.drains.target:
+            self.drains = None  # later pods come and go with the drains themselves
+        return changed
 
     def _rests(self, ordinal: int, now: float) -> bool:
         if ordinal not in self._proven:
@@ -213,6 +237,7 @@ class HostedSet:
     def remove(self, name: str) -> None:
         """Forget a vpod."""
         self.state.remove(name)
+        self.drains = None
         for each in (self.dirty, self.waiting, self.postponed, self.cramped):
             each.pop(name, None)
         self.capped.discard(name)

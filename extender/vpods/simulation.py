@@ -107,7 +107,7 @@ class Simulation:
             if vpod.waits_since is not None and vpod.is_admitted:
                 hosted.waiting[vpod.name] = vpod.waits_since
         hosted.draining, hosted.low_since = copy.draining, copy.low_since
-        hosted.drain_failures, hosted.grows_after = copy.drain_failures, copy.grows_after
+        hosted.drain_failures, hosted.drains, hosted.grows_after = copy.drain_failures, copy.drains, copy.grows_after
         # The first decisions leave this order as it is, and take those out that are even by now.
         hosted.cramped.update(dict.fromkeys(copy.cramped))
         self._changes.append(Synced())
