@@ -1,7 +1,9 @@
 """Make before break: a vreplica that moves is on both pods for a while."""
 
 import msgspec
+import pytest
 
+from extender.core.outcomes import Outcome, OutcomeKind
 from extender.vpods.events import TermBegun
 from extender.vpods.records import Reason
 from extender.vpods.writes.placements import WritePlacements
@@ -145,3 +147,20 @@ def test_a_status_with_more_than_is_wanted_is_cut_after_a_while():
     world.pass_time(11)
     world.settle()
     assert sum(world.placed("a").values()) == 2
+
+
+@pytest.mark.parametrize("change", [{"overlap_seconds": 0.0}, {"capacity": 3}, {"max_moves": 1}])
+def test_a_write_whose_outcome_is_unknown_is_sent_again_as_it_was_whatever_the_settings_say_now(change):
+    world = a_world()
+    world.serve("n1", serves=False)
+    world.observe()
+    (first,) = world.sent
+    world.answer(first, Outcome(OutcomeKind.UNKNOWN))
+    world.configure(**change)
+    world.pass_time(2)
+    (again,) = world.sent
+    assert again.command == first.command
+    world.settle()
+    world.pass_time(11)
+    world.settle()
+    assert world.placed("a") == {"ss-0": 3, "ss-2": 3}

@@ -101,6 +101,8 @@ class World:
         self.epoch = epoch
         #: What the policy "mine" does wrong: nothing, "raises", or "lies".
         self.policy_fault = ""
+        #: The writes that this engine has decided, by token.
+        self.decided: dict[int, WritePlacements] = {}
         self.engine = self.new_engine()
         self.control()
         self.watch.clear()
@@ -136,6 +138,7 @@ class World:
     def start(self, *, leads: bool = True) -> None:
         """A server starts, with nothing but what the API server lists."""
         self.engine = self.new_engine()
+        self.decided.clear()
         self.sent.clear()
         self.watch.clear()
         for node in self.nodes.values():
@@ -160,9 +163,18 @@ class World:
             else:
                 self.sent.append(Sent(command))
             if isinstance(command, WritePlacements):
-                check_write(self.engine, command)
+                self.check_decision(command)
         self.engine.validate()
         self.check_capacity()
+
+    def check_decision(self, write: WritePlacements) -> None:
+        """A new write keeps the promises. One that is sent again is the same as before, whatever has changed since:
+        the first copy of it may have happened."""
+        if first := self.decided.get(write.token):
+            assert first == write, f"{write.key}: {first} is sent again as {write}"
+            return
+        self.decided[write.token] = write
+        check_write(self.engine, write)
 
     def check_capacity(self) -> None:
         held: dict[str, int] = {}
