@@ -46,7 +46,8 @@ Promises that an algorithm makes
   itself is declared wrongly (its author reads your text). Any other exception is reported as a bug of the algorithm.
 * **Only what was offered.** `Bind.node` is one of `suggested_nodes`; victims have lower priority than the pod, and
   run on `suggested_nodes` unless they are in a gang, which may have to go as a whole. The extender refuses another node
-  and other priorities; it passes kube-scheduler no victims on nodes that were not offered.
+  and other priorities; it passes kube-scheduler no victims on nodes that were not offered. `unoffered` declares the
+  pods for which this promise is not made.
 * **No victims where preemption is forbidden.** A pod whose `may_preempt` is false (`preemptionPolicy: Never`) gets no
   victims, in no phase, also as a member of a gang.
 * **Deterministic.** The same calls give the same answers, in every process. Sort sets before you iterate over them; use
@@ -81,6 +82,7 @@ __all__ = [
     "ScheduleResult",
     "SchedulerAlgorithm",
     "SuggestedNodes",
+    "Unoffered",
     "Victim",
     "Wait",
 ]
@@ -162,6 +164,16 @@ class GangInfo(msgspec.Struct, frozen=True):
     #: Whether the pod is useful now only together with other waiting members. kube-scheduler evicts the victims of one
     #: pod at a time. So in mode `auto` the extender evicts for such a pod.
     all_or_nothing: bool
+
+
+class Unoffered(StrEnum):
+    """What `schedule` may choose for a pod on known nodes that were not offered: see `SchedulerAlgorithm.unoffered`."""
+
+    NOTHING = "nothing"
+    #: The node and the victims of a `Preempt`.
+    PLANS = "plans"
+    #: Also the node of a `Bind`. The extender refuses it unless `force_bind.when_not_offered` is configured.
+    PLACES = "places"
 
 
 class PodDescription(msgspec.Struct, frozen=True):
@@ -303,6 +315,13 @@ class SchedulerAlgorithm(ABC):
         yours.
         """
         return pod.priority
+
+    def unoffered(self, pod: Pod) -> Unoffered:  # noqa: ARG002
+        """What may be chosen for this pod on nodes that were not offered.
+
+        A declaration for the conformance kit: it decides nothing. May be called for any pod at any time.
+        """
+        return Unoffered.NOTHING
 
     def prioritize(self, pod: Pod, nodes: SuggestedNodes) -> Mapping[str, int]:  # noqa: ARG002
         """Scores 0..10 by node name; more is better, missing is 0. Called only if the operator configured the verb."""

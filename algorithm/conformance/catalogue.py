@@ -31,7 +31,8 @@ CHECKS = (
     Check(
         "only-offered-nodes",
         DECISIONS,
-        "A Bind's node exists and was offered, as was a plan's. A victim's was, too, unless the victim is in a gang.",
+        "A Bind's node exists. Except as `unoffered` says, it was offered, as was a plan's; "
+        "a victim's, too, unless it is in a gang.",
     ),
     Check(
         "victims-run-with-lower-priority",
@@ -156,6 +157,7 @@ CHECKS = (
         "describe-sound", VIEWS, "`describe` returns a PodDescription that does not change for a record.", "describe"
     ),
     Check("gang-sound", VIEWS, "`gang` returns a GangInfo or None, for any pod.", "gang"),
+    Check("unoffered-sound", VIEWS, "`unoffered` returns an Unoffered, for any pod.", "unoffered"),
     Check("priority-sound", VIEWS, "`priority` and `current_priority` return whole numbers, for any pod."),
     Check(
         "prioritize-sound", VIEWS, "`prioritize` returns whole numbers from 0 to 10, of offered nodes.", "prioritize"
@@ -204,6 +206,7 @@ ABILITIES = (
     "set_lapsed_pods",
     "gang",
     "priority",
+    "unoffered",
     "prioritize",
     "inspect",
     "metrics",

@@ -29,6 +29,7 @@ from algorithm.interface import (
     SchedulerAlgorithm,
     ScheduleResult,
     SuggestedNodes,
+    Unoffered,
     Victim,
 )
 from algorithm.model import Node, Pod
@@ -214,7 +215,8 @@ class AlgorithmHarness(Generic[AlgorithmT]):
 
     def _check_answer(self, pod: Pod, offered: SuggestedNodes, answer: ScheduleResult) -> None:
         if isinstance(answer, Bind):
-            _promise(answer.node in offered, f"{pod.key} goes to node {answer.node}, which was not offered")
+            allowed = answer.node in offered or self.algorithm.unoffered(pod) is Unoffered.PLACES
+            _promise(allowed, f"{pod.key} goes to node {answer.node}, which was not offered")
         if not isinstance(answer, Preempt):
             return
         own = self.algorithm.priority(pod)

@@ -45,6 +45,7 @@ from algorithm.interface import (
     SchedulerAlgorithm,
     ScheduleResult,
     SuggestedNodes,
+    Unoffered,
     Victim,
     Wait,
 )
@@ -111,6 +112,8 @@ class HivedAlgorithm(SchedulerAlgorithm):
         )
         self._start = Bootstrap(settings, self._tenancy)
         self.devices = DeviceHealth(settings.bad_devices, self.hive.layout.numbers())
+        #: The machines that are nodes now.
+        self._nodes: dict[str, bool] = Table()
         self._waiting = Waiting()
         self._proposed: dict[str, _Remembered] = Table()
         self._generation = 0
@@ -134,6 +137,8 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def add_node(self, node: Node) -> None:
         self._generation += 1
         self._start.set_health(node.name, healthy=_is_healthy(node), bad=self.devices.read(node))
+        if node.name in self.hive.layout.machines:
+            self._nodes[node.name] = True
 
     def update_node(self, old: Node, new: Node) -> None:
         known = self.devices.bad(new.name)
@@ -143,6 +148,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
     def delete_node(self, node: Node) -> None:
         self._generation += 1
         self.devices.forget(node.name)
+        self._nodes.pop(node.name, None)
         self._start.set_health(node.name, healthy=False)
 
     # -- pods -------------------------------------------------------------------------------------------------
@@ -240,6 +246,16 @@ class HivedAlgorithm(SchedulerAlgorithm):
         found = self.hive.groups.get(group)
         return found is not None and found.virtual is None and pod.node_name != ""
 
+    def unoffered(self, pod: Pod) -> Unoffered:
+        """All plans of a pod that ignores suggestions, also its places if the settings say `bindUnoffered`."""
+        try:
+            is_ignored = self._read(pod).ignores_offer
+        except UserError:
+            return Unoffered.NOTHING
+        if not is_ignored:
+            return Unoffered.NOTHING
+        return Unoffered.PLACES if self.settings.bind_unoffered else Unoffered.PLANS
+
     # -- decisions --------------------------------------------------------------------------------------------
 
     def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
@@ -263,7 +279,7 @@ class HivedAlgorithm(SchedulerAlgorithm):
 
     def _bind(self, pod: Pod, plan: Plan, spec: PodSpec, offered: SuggestedNodes) -> ScheduleResult:
         allocation = plan.allocation
-        may_be_elsewhere = spec.ignores_offer and self.settings.bind_unoffered
+        may_be_elsewhere = spec.ignores_offer and self.settings.bind_unoffered and allocation.node in self._nodes
         if allocation.node not in offered and not may_be_elsewhere:
             return Wait(reason(Code.GANG_ELSEWHERE, gang=spec.group, node=allocation.node))
         said = self._start.accounts.to_write(pod, spec, plan)

@@ -29,6 +29,7 @@ QUICK = (
     "ExplainsWithoutEnd",
     "EndsTheProcess",
     "DefaultIsNotValid",
+    "HivedDeclaresNothing",
 )
 #: Seconds within which a mistake has to be found.
 LIMIT = 60.0

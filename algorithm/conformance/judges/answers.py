@@ -11,7 +11,18 @@ from algorithm.conformance.harness import ContractBroken
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.observation import told
 from algorithm.conformance.results import shown
-from algorithm.interface import Bind, GangInfo, MemberPlan, Phase, PodRefused, Preempt, SuggestedNodes, Victim, Wait
+from algorithm.interface import (
+    Bind,
+    GangInfo,
+    MemberPlan,
+    Phase,
+    PodRefused,
+    Preempt,
+    SuggestedNodes,
+    Unoffered,
+    Victim,
+    Wait,
+)
 from algorithm.model import Pod
 from algorithm.reasons import Code, Reason
 
@@ -160,15 +171,30 @@ class OnlyOffered(OfAnswers):
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
         if isinstance(answer, Bind):
-            promise(answer.node in call.nodes, f"{pod.key} goes to node {answer.node}, which was not offered")
             promise(answer.node in self.life.nodes, f"{pod.key} goes to node {answer.node}, which does not exist")
+            allowed = answer.node in call.nodes or self._may(pod, Unoffered.PLACES)
+            promise(allowed, f"{pod.key} goes to node {answer.node}, which was not offered")
         elif isinstance(answer, Preempt):
             for plan in plans_of(answer):
-                offered = plan.node in ("", *call.nodes)
-                promise(offered, f"the plan of {pod.key} is for node {plan.node}, which was not offered")
-            for victim in victims_of(answer):
-                offered = victim.node in call.nodes or self._is_in_a_gang(victim.uid)
-                promise(offered, f"{pod.key} names victim {victim.uid} on {victim.node}, which was not offered")
+                self._judge_plan(call, pod, plan)
+
+    def _judge_plan(self, call: Ask, pod: Pod, plan: MemberPlan) -> None:
+        """`pod` was asked about; the plan may be for another pod of its gang."""
+        preemptor = self.life.waiting.get(plan.uid, pod)
+
+        def allowed(node: str) -> bool:
+            elsewhere = node in self.life.nodes and self._may(preemptor, Unoffered.PLANS, Unoffered.PLACES)
+            return node in call.nodes or elsewhere
+
+        good = not plan.node or allowed(plan.node)
+        promise(good, f"the plan of {preemptor.key} is for node {plan.node}, which was not offered")
+        for victim in plan.victims:
+            good = allowed(victim.node) or self._is_in_a_gang(victim.uid)
+            promise(good, f"{preemptor.key} names victim {victim.uid} on {victim.node}, which was not offered")
+
+    def _may(self, pod: Pod, *needed: Unoffered) -> bool:
+        """Whether the algorithm declares that it chooses nodes for the pod that were not offered."""
+        return self.life.algorithm.unoffered(pod) in needed
 
     def _is_in_a_gang(self, uid: str) -> bool:
         """A gang that loses one of its places, a reserved one too, may have to go as a whole."""

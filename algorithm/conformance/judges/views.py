@@ -14,7 +14,7 @@ from algorithm.conformance.judge import PeriodicJudge, promise
 from algorithm.conformance.observation import current_priority, read_page
 from algorithm.conformance.results import shown
 from algorithm.gauges import sound
-from algorithm.interface import GangInfo, InvalidArgument, PageNotFound, PodDescription, SuggestedNodes
+from algorithm.interface import GangInfo, InvalidArgument, PageNotFound, PodDescription, SuggestedNodes, Unoffered
 from algorithm.model import Pod
 
 #: Characters of a page, of `inspect` and of a sentence.
@@ -136,6 +136,18 @@ class GangSound(_OfViews):
             promise(found is None or isinstance(found, GangInfo), f"{what} is {shown(found)}, not a GangInfo or None")
             good = found is None or (isinstance(found.name, str) and isinstance(found.all_or_nothing, bool))
             promise(good, f"{what} has fields of wrong types: {shown(found)}")
+
+
+class UnofferedSound(_OfViews):
+    name = "unoffered-sound"
+
+    def look(self) -> None:
+        for pod in self.pods():
+            what = f"unoffered({pod.key})"
+            found = self.seen(what, partial(self.life.algorithm.unoffered, pod))
+            promise(isinstance(found, Unoffered), f"{what} is {shown(found)}, not an Unoffered")
+            again = self.seen(what, partial(self.life.algorithm.unoffered, pod))
+            promise(again is found, f"{what} changes although nothing does: {shown(again)}, after {shown(found)}")
 
 
 class PrioritySound(_OfViews):

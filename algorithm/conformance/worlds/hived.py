@@ -1,7 +1,7 @@
 """The world of `hived`: the machines of its settings; gangs of its virtual clusters, with their specification.
 
-All pods obey the offer (`ignoreK8sSuggestedNodes: false`). Those that do not, which is HiveD's default, are not tried:
-like the original, it plans for them to evict pods on nodes that were not offered, and the contract forbids that.
+Some gangs obey the offer, others ignore it, which is HiveD's default (`ignoreK8sSuggestedNodes`). With `bindUnoffered`,
+their pods are also bound where they were not offered; without it, only plans of evictions leave the offer.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from algorithm.model import Node, Pod, pairs
 #: Groups get their quota back when there is room: without that, as in the original, only a restart gives it back.
 SETTINGS: dict[str, Any] = {
     "promoteLazilyPreempted": True,
+    "bindUnoffered": True,
     "physicalCluster": {
         "cellTypes": {
             "socket": {"childCellType": "gpu", "childCellNumber": 2},
@@ -63,8 +64,7 @@ def _world(settings: Any) -> World:
             "priority": draw(st.sampled_from([0, 0, 1, 5, -1])),
             "leafCellNumber": leafs,
             "lazyPreemptionEnable": draw(st.booleans()),
-            # By default HiveD ignores the offer: its plans then name victims on nodes that were not offered.
-            "ignoreK8sSuggestedNodes": False,
+            "ignoreK8sSuggestedNodes": draw(st.booleans()),
             "affinityGroup": {"name": f"g{number}", "members": [{"podNumber": pods, "leafCellNumber": leafs}]},
         }
         annotations = st.just(pairs({SPEC: json.dumps(spec)}))

@@ -10,7 +10,7 @@ from algorithm.fgd.algorithm import FgdAlgorithm
 from algorithm.fgd.settings import FgdSettings
 from algorithm.hived import PLUGIN as HIVED
 from algorithm.hived import HivedAlgorithm, HivedSettings
-from algorithm.interface import GangInfo, Phase, Preempt, ScheduleResult, SuggestedNodes
+from algorithm.interface import GangInfo, Phase, Preempt, ScheduleResult, SuggestedNodes, Unoffered
 from algorithm.model import Node, Pod
 from algorithm.packing import PLUGIN as PACKING
 from algorithm.packing import PackingAlgorithm, PackingSettings
@@ -88,6 +88,30 @@ class HivedPriorityIsText(HivedAlgorithm):
 class HivedShowsObjects(HivedAlgorithm):
     def inspect(self) -> Mapping[str, Any]:
         return {**super().inspect(), "algorithm": self}
+
+
+@mistake("only-offered-nodes", "hived: does not declare that some pods ignore the offer", **CELLS)
+class HivedDeclaresNothing(HivedAlgorithm):
+    def unoffered(self, pod: Pod) -> Unoffered:
+        return Unoffered.NOTHING
+
+
+@mistake("only-offered-nodes", "hived: declares plans outside of the offer, and binds there, too", **CELLS)
+class HivedDeclaresPlansOnly(HivedAlgorithm):
+    def unoffered(self, pod: Pod) -> Unoffered:
+        return Unoffered.PLANS if super().unoffered(pod) is Unoffered.PLACES else super().unoffered(pod)
+
+
+@mistake("only-offered-nodes", "hived: places also those pods that obey the offer on any machine", **CELLS)
+class HivedOffersEverything(HivedAlgorithm):
+    def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
+        return super().schedule(pod, SuggestedNodes(self.hive.layout.machines), phase)
+
+
+@mistake("unoffered-sound", "hived: declares with a boolean which pods ignore the offer", **CELLS)
+class HivedDeclaresWithABoolean(HivedAlgorithm):
+    def unoffered(self, pod: Pod) -> Unoffered:
+        return super().unoffered(pod) is not Unoffered.NOTHING  # type: ignore[return-value]
 
 
 @mistake("everything-given-back", "hived: keeps the cells of pods that have ended", **CELLS)

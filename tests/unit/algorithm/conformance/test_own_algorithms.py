@@ -8,6 +8,7 @@ import pytest
 
 from algorithm.conformance import conformance
 from algorithm.conformance.session import request_of, run
+from algorithm.conformance.worlds.hived import SETTINGS as CELLS
 from algorithm.fgd import PLUGIN as FGD
 from algorithm.hived import PLUGIN as HIVED
 from algorithm.packing import PLUGIN as PACKING
@@ -32,6 +33,7 @@ def test_fgd() -> None: ...
     [
         ("algorithm.packing:PLUGIN", {"strategy": "spread"}),
         ("algorithm.hived:PLUGIN", None),
+        ("algorithm.hived:PLUGIN", {**CELLS, "bindUnoffered": False}),
         ("algorithm.fgd:PLUGIN", {"policy": "bestfit"}),
         ("tests.support.conformance.slots:PLUGIN", {"slots": 2}),
     ],

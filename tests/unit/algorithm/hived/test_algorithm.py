@@ -8,7 +8,7 @@ import pytest
 from algorithm.hived.formats.bindinfo import BIND_INFO, ISOLATION
 from algorithm.hived.state.groups import GroupState
 from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED
-from algorithm.interface import Bind, Phase, PodRefused, Preempt, Wait
+from algorithm.interface import Bind, Phase, PodRefused, Preempt, Unoffered, Wait
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code
 from tests.support.hived.harness import PREEMPTING, RACKS, HivedHarness, gang, node, one, pod, snapshot
@@ -112,6 +112,33 @@ def test_or_it_is_taken_all_the_same_as_the_original_does():
 
     assert isinstance(world.ask(one("g", leafs=4), offered=[]), Bind)
     assert isinstance(world.ask(one("h", leafs=4, ignoreK8sSuggestedNodes=False), offered=[]), Wait)
+
+
+@pytest.mark.parametrize(
+    ("more", "wish", "declared"),
+    [
+        ("", {}, Unoffered.PLANS),
+        ("bindUnoffered: true\n", {}, Unoffered.PLACES),
+        ("bindUnoffered: true\n", {"ignoreK8sSuggestedNodes": False}, Unoffered.NOTHING),
+        ("bindUnoffered: true\n", {"virtualCluster": ""}, Unoffered.NOTHING),
+    ],
+)
+def test_it_declares_which_pods_leave_the_offer(more, wish, declared):
+    world = HivedHarness(RACKS + more)
+
+    assert world.algorithm.unoffered(one("g", leafs=4, **wish)) is declared
+
+
+def test_a_member_waits_while_the_node_of_its_place_does_not_exist():
+    world = HivedHarness(RACKS + "bindUnoffered: true\n")
+    first, second = gang("g", pods=2, leafs=4)
+    world.bind(first)
+    world.algorithm.delete_node(node("m2"))
+
+    answer = world.ask(second, offered=["m1", "m3", "m4"])
+
+    assert isinstance(answer, Wait)
+    assert answer.reason.code is Code.GANG_ELSEWHERE
 
 
 def test_a_pod_without_room_is_told_what_is_used_up(world):
