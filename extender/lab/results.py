@@ -7,7 +7,9 @@ for byte, in every process.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -15,6 +17,8 @@ import msgspec
 VERSION = 1
 #: Most points of a series.
 MOST_POINTS = 1024
+#: Lists that are as long as the workload, and what is encoded together of them.
+_LONG, _TOGETHER = frozenset({"runs", "jobs", "stays"}), 1000
 
 
 class JobState(StrEnum):
@@ -217,12 +221,53 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...] = ()
 
 
-def encode(results: Results, *, jobs: bool = True) -> bytes:
-    """Return the results as JSON; without `jobs`, without the single jobs and stays."""
-    if not jobs:
-        runs = tuple(msgspec.structs.replace(run, jobs=(), stays=()) for run in results.runs)
-        results = msgspec.structs.replace(results, runs=runs)
-    return msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n"
+def encode(results: Results) -> bytes:
+    """Return the results as JSON, in one piece."""
+    return b"".join(pieces(results))
+
+
+def pieces(results: Results) -> Iterator[bytes]:
+    """Yield the same JSON in pieces of some hundred KiB: each ends between two tokens."""
+    yield from _object(results, 0)
+    yield b"\n"
+
+
+def _object(value: Results | Run, depth: int) -> Iterator[bytes]:
+    """As msgspec indents it by one space, but its long lists are never encoded as a whole."""
+    separator = b"{"
+    for name in value.__struct_fields__:
+        yield separator + _line(depth + 1) + msgspec.json.encode(name) + b": "
+        found = getattr(value, name)
+        yield from _array(found, depth + 1) if name in _LONG else (_indented(found, depth + 1),)
+        separator = b","
+    yield _line(depth) + b"}"
+
+
+def _array(items: Sequence[Any], depth: int) -> Iterator[bytes]:
+    if not items or not isinstance(items, tuple):
+        yield _indented(items, depth)
+        return
+    separator = b"["
+    for start in range(0, len(items), _TOGETHER):
+        some = items[start : start + _TOGETHER]
+        if isinstance(some[0], Run):
+            for run in some:
+                yield separator + _line(depth + 1)
+                yield from _object(run, depth + 1)
+                separator = b","
+        else:
+            yield separator + _indented(some, depth)[len(b"[") : -len(_line(depth) + b"]")]
+            separator = b","
+    yield _line(depth) + b"]"
+
+
+def _indented(value: object, depth: int) -> bytes:
+    """A value that stands so deep. There is no line break in the texts of JSON."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=1).replace(b"\n", _line(depth))
+
+
+def _line(depth: int) -> bytes:
+    return b"\n" + b" " * depth
 
 
 def decode(text: bytes) -> Results:

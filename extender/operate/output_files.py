@@ -44,21 +44,25 @@ def _files_in(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.is_file()]
 
 
-def write_output(path: Path, content: str | bytes) -> None:
-    """Replace a file by one with this content; text is UTF-8. The mode of an existing file is kept, and a symbolic
-    link still points to it. Devices and pipes are written to. Raises OSError with the name of the file."""
-    data = content.encode() if isinstance(content, str) else content
+def write_output(path: Path, content: str | bytes | Iterator[bytes]) -> None:
+    """Replace a file by one with this content, which may come in pieces; text is UTF-8. The mode of an existing file is
+    kept, and a symbolic link still points to it. Devices and pipes are written to.
+
+    Raises OSError with the name of the file, and what the making of a piece raises.
+    """
+    data = content if isinstance(content, Iterator) else (content.encode() if isinstance(content, str) else content,)
     target = path.resolve()
     try:
         if (target.exists() and not target.is_file()) or path.absolute().parent == Path("/dev"):
-            path.write_bytes(data)  # also /dev/stdout, which may be a file that the shell has opened
+            with path.open("wb") as file:  # also /dev/stdout, which may be a file that the shell has opened
+                file.writelines(data)
             return
         _replace(target, data)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _replace(target: Path, data: bytes) -> None:
+def _replace(target: Path, data: Iterable[bytes]) -> None:
     mode = None
     if target.exists():
         mode = stat.S_IMODE(target.stat().st_mode)
@@ -69,7 +73,7 @@ def _replace(target: Path, data: bytes) -> None:
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            file.write(data)
+            file.writelines(data)
             file.flush()
             os.fsync(file.fileno())
         new.replace(target)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import typer
 
 from extender.lab.report.page import page_of
-from extender.lab.results import encode
+from extender.lab.results import pieces
 from extender.logs.printable import printable
 from extender.operate.look_text import table as columns
 from extender.operate.output import say, say_json
@@ -63,11 +63,12 @@ def _write(made: Counterfactual, log: Log, files: Files) -> None:
     if files.html is not None:
         write_output(files.html, page_of(comparing.results(made)))
     if files.json is not None:
-        text = encode(comparing.results(made))
+        found = pieces(comparing.results(made))
         if str(files.json) == "-":
-            say_json(text.decode(), nl=False)
+            for piece in found:
+                say_json(piece.decode(), nl=False)
         else:
-            write_output(files.json, text)
+            write_output(files.json, found)
 
 
 def text_of(made: Counterfactual, log: Log) -> str:

@@ -20,10 +20,10 @@ import typer
 from extender.lab.checkpoints import CheckpointError, Keeper, read
 from extender.lab.comparing import Comparison
 from extender.lab.report.page import page_of
-from extender.lab.results import Results, encode
+from extender.lab.results import Results, pieces
 from extender.lab.run.simulation import RunOptions
 from extender.lab.workload import Workload
-from extender.operate.output import remark, say
+from extender.operate.output import remark, say, say_json
 from extender.operate.output_files import TERMINATED, check_outputs, ended_by_sigterm, write_output
 from extender.operate.refusal import refuse
 from extender.operate.simulate_options import Given, OptionError, inputs_of, runs_of, workload_of
@@ -191,8 +191,9 @@ def _write(results: Results, outputs: Outputs) -> None:
         command = shlex.join(["waggle", *sys.argv[1:]])
         write_output(outputs.html, page_of(results, command=command))
     if outputs.json is not None and str(outputs.json) == "-":
-        say(encode(results).decode(), nl=False)
+        for piece in pieces(results):
+            say_json(piece.decode(), nl=False)
         return
     if outputs.json is not None:
-        write_output(outputs.json, encode(results))
+        write_output(outputs.json, pieces(results))
     say(text_of(results))

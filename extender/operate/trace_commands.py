@@ -14,7 +14,7 @@ import typer
 
 from extender.logs.printable import printable
 from extender.operate.help import App
-from extender.operate.output import remark, say
+from extender.operate.output import remark, say, say_json
 from extender.operate.output_files import check_outputs, ended_by_sigterm, write_output
 from extender.operate.refusal import refuse
 
@@ -160,7 +160,7 @@ def _hand_out(workload: Workload, out: Path | None) -> None:
     from extender.lab.workload_file import encode
 
     if out is not None and str(out) == "-":
-        say(encode(workload).decode(), nl=False)
+        say_json(encode(workload).decode(), nl=False)
         return
     if out is not None:
         text = encode(workload)

@@ -49,6 +49,16 @@ def test_algorithms_are_compared_as_text_json_and_page(trace: Path, tmp_path: Pa
     assert "shared" in (tmp_path / "out.html").read_text()
 
 
+def test_json_on_standard_output_is_json_with_any_name_and_controls_no_terminal(tmp_path: Path) -> None:
+    workload, name = random_workload(1), "a\x9b31m\u202eb"
+    jobs = (replace(workload.jobs[0], name=name), *workload.jobs[1:])
+    (tmp_path / "trace.json").write_bytes(encode(replace(workload, jobs=jobs)))
+    done = simulate("--trace", tmp_path / "trace.json", "--algorithm", "packing", "--json", "-")
+
+    assert name in {each.name for each in decode(done.stdout.encode()).runs[0].jobs}
+    assert done.stdout.replace("\n", "").isprintable()
+
+
 def test_results_that_cannot_be_written_are_refused_before_the_run(trace: Path, tmp_path: Path) -> None:
     before = trace.read_bytes()
     for option, path, why in (

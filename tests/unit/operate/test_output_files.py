@@ -53,6 +53,20 @@ def test_a_file_is_replaced_and_keeps_its_mode_and_its_link(tmp_path: Path) -> N
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "out"]
 
 
+def test_pieces_are_one_file_and_a_piece_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    write_output(path, iter((b"one ", b"two")))
+    assert path.read_bytes() == b"one two"
+
+    def failing() -> Iterator[bytes]:
+        yield b"three"
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        write_output(path, failing())
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"out": b"one two"}
+
+
 def test_a_new_file_has_the_usual_mode(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
