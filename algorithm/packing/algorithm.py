@@ -127,13 +127,19 @@ class PackingAlgorithm(SchedulerAlgorithm):
         fingerprints = gang.fingerprints() if gang is not None and gang.whole else None
         generation = self._state.generation
         if self._memo.generation == generation:
-            known = self._memo.recall(self._question(pod, gang, phase), fingerprints, suggested_nodes)
+            question = self._question(pod, gang, phase)
+            known = self._memo.recall(question, fingerprints, suggested_nodes)
+            if known is None and phase is Phase.EVICTING and not question.uid:
+                known = self._memo.recall(question._replace(uid=pod.uid), fingerprints, suggested_nodes)
             if known is not None:
                 return known
         answer = self._decide(pod, gang, OfferedNodes(suggested_nodes), phase)
         if isinstance(answer, Bind):
             return answer
-        return self._memo.keep(generation, self._question(pod, gang, phase), fingerprints, suggested_nodes, answer)
+        question = self._question(pod, gang, phase)
+        if phase is Phase.EVICTING and isinstance(answer, Preempt):
+            question = question._replace(uid=pod.uid)
+        return self._memo.keep(generation, question, fingerprints, suggested_nodes, answer)
 
     def _decide(self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase) -> ScheduleResult:
         if gang is None or gang.minimum == 1 or gang.allocated:
@@ -141,7 +147,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return self._schedule_gang(pod, gang, offered, phase)
 
     def _question(self, pod: Pod, gang: Gang | None, phase: Phase) -> Question:
-        own = phase is Phase.EVICTING or pod.uid in self._state.holds or pod.uid in self._state.preemptions
+        own = pod.uid in self._state.holds or pod.uid in self._state.preemptions
         key = None if gang is None else gang.key
         return Question(phase, demand_of(pod.requests), pod.priority, pod.may_preempt, key, pod.uid if own else "")
 

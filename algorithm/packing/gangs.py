@@ -175,7 +175,7 @@ Fingerprint = tuple[object, ...]
 
 def fingerprint_of(pod: Pod, minimum: int) -> Fingerprint:
     """The fields that decisions read: they treat two records with the same fingerprint alike."""
-    return pod.requests, pod.priority, pod.created, pod.namespace, pod.name, minimum
+    return pod.requests, pod.priority, pod.may_preempt, pod.created, pod.namespace, pod.name, minimum
 
 
 class Gang:

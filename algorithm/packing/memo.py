@@ -3,8 +3,8 @@
 After every cluster event kube-scheduler asks about all rejected pods again, the members of a gang one after the other.
 The first call pays for the search; equal mates, and other pods like it, get the same answer.
 
-Only refusals are kept (Wait, Preempt): they do not name the asking pod. A question has everything that an answer may
-depend on, except
+Only refusals are kept (Wait, Preempt): they do not name the asking pod, except a plan in the phase EVICTING, which names
+its mates. A question has everything that an answer may depend on, except
 
 * the state, which is identified by its generation: a new generation empties the cache;
 * the waiting members of the pod's gang, compared by their fingerprints;
@@ -29,7 +29,8 @@ Fingerprints = Mapping[str, Fingerprint]
 
 
 class Question(NamedTuple):
-    """The key of a verdict. `uid` is empty unless something is held, or evicted, for this pod itself."""
+    """The key of a verdict. `uid` is empty unless something is held, or evicted, for this pod itself, or the verdict is
+    a plan for this pod and its mates."""
 
     phase: Phase
     demand: Demand

@@ -79,11 +79,19 @@ def test_a_trial_of_one_node_does_not_push_out_the_verdict_about_all():
     assert verdict(world) is first
 
 
-def test_equal_members_of_a_gang_share_its_refusal():
-    world = PackingHarness(node("a", gpu=4), node("b", gpu=4))
-    gang = [member(f"m{i}", "g", 3, gpu=4) for i in range(3)]
-    world.submit(*gang)
-    assert len({id(verdict(world, each)) for each in gang}) == 1
+@pytest.mark.parametrize("phase", Phase)
+def test_equal_members_of_a_gang_share_its_refusal_in_each_phase(phase):
+    world = PackingHarness(node("a", gpu=4), node("b", gpu=2))
+    world.bound(pod("low", gpu=4), "a")
+    gang = [member(f"m{i}", "g", 3, gpu=2, priority=1) for i in range(4)]
+    world.submit(*gang[:3])
+    enough = {id(verdict(world, each, phase=phase)) for each in gang[:3]}
+    assert len(enough) == (3 if phase is Phase.EVICTING else 1), "a plan names the others"
+    world.bound(pod("high", gpu=2, priority=1), "b")
+    assert len({id(verdict(world, each, phase=phase)) for each in gang[:3]}) == 1
+    assert isinstance(verdict(world, gang[0], phase=phase), Wait)
+    world.submit(gang[3])
+    assert len({id(verdict(world, each, phase=phase)) for each in gang}) == 1
 
 
 def test_members_of_different_gangs_do_not():
