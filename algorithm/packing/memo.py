@@ -3,8 +3,8 @@
 After every cluster event kube-scheduler asks about all rejected pods again, the members of a gang one after the other.
 The first call pays for the search; equal mates, and other pods like it, get the same answer.
 
-Only refusals are kept (Wait, Preempt): they do not name the asking pod, except a plan in the phase EVICTING, which names
-its mates. A question has everything that an answer may depend on, except
+Only refusals are kept (Wait, Preempt): they do not name the asking pod, except a plan in the phase EVICTING, which
+names its mates. A question has everything that an answer may depend on, except
 
 * the state, which is identified by its generation: a new generation empties the cache;
 * the waiting members of the pod's gang, compared by their fingerprints;
