@@ -8,7 +8,9 @@
 
 The state is all that later decisions depend on, random numbers included. So the results are those of a run that was
 never interrupted, byte for byte. A file is replaced as a whole: it is the complete new one, or still the old one. The
-digest finds every change of a file: a state that was changed could decide anything, or fail anywhere.
+digest finds every change of a file: a state that was changed could decide anything, or fail anywhere. Another program
+(a release, an algorithm that was changed) would decide otherwise from there on: the head has digests of its sources,
+and such a file is refused.
 
 Reading is safe: it runs no code from the file (`extender.recording.graph`).
 """
@@ -26,6 +28,7 @@ import msgspec
 
 from algorithm.registry import available
 from extender.lab.comparing import Progress, release
+from extender.lab.program import digests
 from extender.lab.results import JobResult, Run, Stay
 from extender.lab.run.simulation import Ended, RunOptions, Simulation
 from extender.lab.workload import Workload
@@ -36,7 +39,7 @@ from extender.recording.graph.writing import encode
 from extender.recording.lines import Lines
 from extender.recording.records import RecordingError
 
-FORMAT = 2
+FORMAT = 3
 _PACKAGES = (
     "algorithm",
     "extender.core",
@@ -64,11 +67,13 @@ class CheckpointError(ValueError):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The first line. `inputs` is the digest of the workload and of the options of all runs."""
+    """The first line. `inputs` is the digest of the workload and of the options of all runs, `program` those of the
+    sources that decide, by package."""
 
     waggle_simulation: int
     inputs: str
     release: str = ""
+    program: dict[str, str] = {}
     #: The time in the run that was in progress; None: none was.
     moment: float | None = None
 
@@ -93,9 +98,13 @@ def digest(workload: Workload, runs: Sequence[RunOptions]) -> str:
 
 def kinds_of(runs: Iterable[RunOptions]) -> Kinds:
     """Return which classes a checkpoint may name: ours, and those of the plug-ins that are run."""
+    return Kinds(_packages_of(runs), without=_WITHOUT)
+
+
+def _packages_of(runs: Iterable[RunOptions]) -> tuple[str, ...]:
     points = available()
     own = {points[run.algorithm].module.partition(".")[0] for run in runs if run.algorithm in points}
-    return Kinds((*_PACKAGES, *sorted(own - {"algorithm", "extender"})), without=_WITHOUT)
+    return (*_PACKAGES, *sorted(own - {"algorithm", "extender"}))
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -107,12 +116,12 @@ class Keeper:
     def __init__(self, path: Path, workload: Workload, runs: Sequence[RunOptions]) -> None:
         self.path = path
         self._kinds = kinds_of(runs)
-        self._inputs = digest(workload, runs)
+        self._inputs, self._program = digest(workload, runs), digests(_packages_of(runs))
 
     def keep(self, progress: Progress) -> None:
         """Write a checkpoint. Raises OSError, CheckpointError."""
         moment = None if progress.current is None else progress.current.moment
-        _write(self.path, progress, Head(FORMAT, self._inputs, release(), moment), self._kinds)
+        _write(self.path, progress, Head(FORMAT, self._inputs, release(), self._program, moment), self._kinds)
 
 
 def _write(path: Path, progress: Progress, head: Head, kinds: Kinds) -> None:
@@ -167,7 +176,7 @@ def read(path: Path, workload: Workload, runs: Sequence[RunOptions]) -> Progress
     try:
         with Lines(path) as lines:
             head = next(lines, b"")
-            _check(path, head, digest(workload, runs))
+            _check(path, head, digest(workload, runs), digests(_packages_of(runs)))
             return _progress(path, _whole(path, head, lines), workload, kinds_of(runs))
     except RecordingError as error:
         raise CheckpointError(str(error)) from error
@@ -175,7 +184,7 @@ def read(path: Path, workload: Workload, runs: Sequence[RunOptions]) -> Progress
         raise CheckpointError(f"{path}: the checkpoint cannot be used: {error}") from error
 
 
-def _check(path: Path, text: bytes, inputs: str) -> None:
+def _check(path: Path, text: bytes, inputs: str, program: dict[str, str]) -> None:
     try:
         head = msgspec.json.decode(text, type=Head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -184,6 +193,17 @@ def _check(path: Path, text: bytes, inputs: str) -> None:
         raise CheckpointError(f"{path}: a checkpoint of format {head.waggle_simulation}, this Waggle reads {FORMAT}")
     if head.inputs != inputs:
         raise CheckpointError(f"{path}: the checkpoint is of another trace, other nodes, or other options")
+    if head.release != release():
+        raise CheckpointError(
+            f"{path}: the checkpoint was written by Waggle {head.release or 'of no release'}, and this is "
+            f"{release() or 'of no release'}: it may decide otherwise, so the runs have to begin again"
+        )
+    if head.program != program:
+        changed = sorted(name for name in head.program.keys() | program if head.program.get(name) != program.get(name))
+        raise CheckpointError(
+            f"{path}: the sources of {', '.join(changed)} have changed since the checkpoint was written: they may"
+            " decide otherwise, so the runs have to begin again"
+        )
 
 
 def _whole(path: Path, head: bytes, lines: Lines) -> Iterator[bytes]:

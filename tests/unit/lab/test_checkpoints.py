@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -16,6 +17,7 @@ from extender.lab.comparing import Comparison, compare
 from extender.lab.results import encode
 from extender.lab.run.simulation import RunOptions
 from extender.lab.workload import Workload
+from tests.support.installed import install
 from tests.support.lab.hived import hived_settings
 from tests.support.lab.workloads import random_workload
 
@@ -74,6 +76,34 @@ def test_a_checkpoint_of_other_inputs_is_refused(tmp_path: Path) -> None:
             read(path, given, runs)
 
 
+def test_a_checkpoint_of_another_release_is_refused(tmp_path: Path) -> None:
+    workload, path = workload_of(2), tmp_path / "checkpoint"
+    head, *rest = kept(path, workload).splitlines()[:-1]
+    changed = msgspec.json.decode(head) | {"release": "0.0.7"}
+    path.write_bytes(gzip.compress(ended(msgspec.json.encode(changed), *rest) + b"\n"))
+    with pytest.raises(CheckpointError, match=r"was written by Waggle 0\.0\.7, and this is "):
+        read(path, workload, RUNS)
+
+
+def test_a_checkpoint_from_before_an_algorithm_was_edited_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same version of its package does not say that it decides the same."""
+    package = tmp_path / "edited_package"
+    package.mkdir()
+    (package / "__init__.py").write_text('"""An algorithm that somebody works on."""\n')
+    source = package / "emptiest.py"
+    source.write_text("from tests.support.lab.plugins import EMPTIEST\n")
+    install(tmp_path, monkeypatch, edited="edited_package.emptiest:EMPTIEST")
+    workload, path, runs = workload_of(3), tmp_path / "checkpoint", [RunOptions(algorithm="edited", name="edited")]
+    keeper = Keeper(path, workload, runs)
+    keeper.keep(Comparison(workload, runs).progress)
+    assert read(path, workload, runs).finished == []
+    source.write_text("from tests.support.lab.plugins import EMPTIEST  # decides otherwise\n")
+    with pytest.raises(CheckpointError, match="the sources of edited_package have changed"):
+        read(path, workload, runs)
+
+
 def ended(*lines: bytes) -> bytes:
     """Lines with the end that a checkpoint of them has."""
     text = b"".join(line + b"\n" for line in lines)
@@ -124,7 +154,7 @@ def test_what_is_broken_is_named(tmp_path: Path) -> None:
     for text, message in (
         (b"", "checkpoint: not a checkpoint of a simulation"),
         (b"{}", "not a checkpoint of a simulation"),
-        (lines[0].replace(b'"waggle_simulation":2', b'"waggle_simulation":9'), "a checkpoint of format 9"),
+        (lines[0].replace(b'"waggle_simulation":3', b'"waggle_simulation":9'), "a checkpoint of format 9"),
         (b"\n".join(lines[:-1]), "the checkpoint is not complete"),
         (b"\n".join([*lines[:-1], b'{"end":true}']), "its lines have another digest than its end"),
         (b"\n".join([*lines, b'{"end":"more"}']), "its lines have another digest than its end"),
