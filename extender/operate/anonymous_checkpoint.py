@@ -30,6 +30,7 @@ import msgspec
 from algorithm.model import Node, Pod
 from algorithm.registry import available
 from extender.plan.reading.anonymous import Renaming, numbers_between
+from extender.plan.reading.keys import Keys
 from extender.recording.checkpoint import CheckpointHead, kinds_of, state_lines
 from extender.recording.graph.kinds import RECORDS, Line
 from extender.recording.lines import Lines
@@ -88,14 +89,24 @@ class Words:
                     self.words.update((name, _camel(name)))
 
 
-def words_of_program(algorithm: str, header: Header) -> Words:
+def words_of_program(algorithm: str, header: Header, keys: Keys) -> Words:
     """Return those of the engine, of this algorithm, and of the recorded settings, as far as they name nothing."""
     made = Words()
     known = _words(algorithm)
     made.texts, made.words = {*known.texts, algorithm}, {*known.words}
-    marking = Renaming(lambda text: f"\0{text}", lambda _: False, KEPT)
-    made.learn([marking.values(header.settings), header.policy])
+    marking = Renaming(lambda text: f"\0{text}", lambda _: False, KEPT, keys=keys)
+    made.learn([marking.values(header.settings), renamed_policy(header.policy, marking)])
     return made
+
+
+def renamed_policy(policy: dict[str, Any], renaming: Renaming) -> dict[str, Any]:
+    """Return the recorded policy with other keys of annotations: that of managed pods, and those of claims."""
+    found = dict(policy)
+    if isinstance(annotation := policy.get("annotation"), str) and annotation:
+        found["annotation"] = renaming.key(annotation)
+    if isinstance(claims := policy.get("claims"), list):
+        found["claims"] = [renaming.key(each) if isinstance(each, str) else each for each in claims]
+    return found
 
 
 @cache
@@ -134,12 +145,12 @@ def words_of(text: str) -> list[str]:
 class State:
     """The state in one checkpoint, as rows that have not been made into objects. Raises RecordingError or OSError."""
 
-    def __init__(self, path: Path, algorithm: str, words: Words) -> None:
+    def __init__(self, path: Path, algorithm: str, words: Words, keys: Keys) -> None:
         self._path = path
         self._lines: list[Line] = []
         self._all_kinds: list[list[Any]] = []
         self._records: list[tuple[list[Any], Pod | Node]] = []
-        self._words = words
+        self._words, self._keys = words, keys
         self._known = kinds_of(algorithm)
         with Lines(path) as lines:
             next(lines, None)
@@ -184,7 +195,7 @@ class State:
 
     def fixed(self, found: set[str]) -> set[str]:
         """Return the names that are words of the program, too; `found` are all names. Learns the words of records."""
-        marking = Renaming(lambda text: f"\0{text}", found.__contains__, KEPT, self._words)
+        marking = Renaming(lambda text: f"\0{text}", found.__contains__, KEPT, self._words, self._keys)
         self._words.learn(msgspec.to_builtins([_renamed(record, marking) for _, record in self._records]))
         return found & self._words.texts
 
@@ -284,10 +295,13 @@ def head_of(head: CheckpointHead) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(head, recording="anonymous", path="")) + b"\n"
 
 
-def numbered(found: set[str], fixed: set[str], words: Words) -> tuple[Renaming, dict[str, str]]:
-    """Return what puts numbers in place of these names but the fixed ones, and the numbers. Raises RecordingError."""
+def numbered(found: set[str], fixed: set[str], words: Words, keys: Keys) -> tuple[Renaming, dict[str, str]]:
+    """Return what puts numbers in place of these names but the fixed ones, and the numbers. Raises RecordingError.
+
+    Keys that stay are fixed, too: pairs are sorted by key.
+    """
     try:
-        numbers = numbers_between(found, fixed)
+        numbers = numbers_between(found, fixed | keys.stayed)
     except ValueError as error:
         raise RecordingError(f"the names cannot be replaced in their order: {error}") from error
-    return Renaming(numbers.__getitem__, numbers.__contains__, KEPT, words), numbers
+    return Renaming(numbers.__getitem__, numbers.__contains__, KEPT, words, keys), numbers

@@ -14,7 +14,7 @@ A recording that has lost its first events begins with a checkpoint; `anonymous_
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +24,17 @@ from algorithm.interface import SuggestedNodes
 from algorithm.model import Node, Pod
 from algorithm.reasons import Reason
 from extender.core.outcomes import Outcome
-from extender.operate.anonymous_checkpoint import KEPT, State, Words, head_of, numbered, words_of_program
+from extender.operate.anonymous_checkpoint import (
+    KEPT,
+    State,
+    Words,
+    head_of,
+    numbered,
+    renamed_policy,
+    words_of_program,
+)
 from extender.plan.reading.anonymous import Renaming, collecting
+from extender.plan.reading.keys import Keys
 from extender.recording.checkpoint import Start, engine_of
 from extender.recording.encoding import LineWriter, fields_of_records, instructions_of
 from extender.recording.files import CompressedFile
@@ -49,7 +58,8 @@ _SHOWN = 20
 
 class Anonymized(NamedTuple):
     """What was written. `different`: events where the engine answers otherwise to the renamed ones; `left`: names that
-    still stand somewhere; `kept`: names that are words of the program, too."""
+    still stand somewhere; `kept`: names that are words of the program, too; `read`: keys that were replaced, and stand
+    in the source of the algorithm or of the engine."""
 
     events: int
     decisions: int
@@ -57,31 +67,44 @@ class Anonymized(NamedTuple):
     left: list[str]
     bytes: int
     kept: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
 
 
-def anonymize(recording: Recording, out: Path) -> Anonymized:
-    """Write the recording without names. Raises RecordingError or OSError; then nothing is written."""
+def anonymize(recording: Recording, out: Path, *, keep_keys: Iterable[str] = ()) -> Anonymized:
+    """Write the recording without names. `keep_keys` are keys of labels, annotations and taints that stay.
+
+    Raises RecordingError, also for a key that the recording does not have, or OSError; then nothing is written.
+    """
     start = first_start(recording)
     start.engine()  # says what is wrong with it, and loads the modules that have the words of the program
-    words = words_of_program(recording.header.algorithm, recording.header)
-    state = State(Path(start.head.path), start.head.algorithm, words) if start.head is not None else None
-    found, fixed = _names(recording, start, state, words)
-    renaming, numbers = numbered(found, fixed, words)
+    keys = Keys(keep_keys)
+    words = words_of_program(recording.header.algorithm, recording.header, keys)
+    texts = frozenset(words.texts)
+    state = State(Path(start.head.path), start.head.algorithm, words, keys) if start.head is not None else None
+    found, fixed = _names(recording, start, state, words, keys)
+    if unused := keys.unused():
+        raise RecordingError(
+            f"--keep-key: no label, annotation or taint in {recording.name} has the key {', '.join(unused)}"
+        )
+    renaming, numbers = numbered(found, fixed, words, keys)
     file = CompressedFile(out, complete=True)
     try:
-        made = _write(recording, start, state, _Events(renaming), numbers, file)
+        made = _write(recording, start, state, _Events(renaming, keys), numbers, file)
         file.finish()
     except BaseException:
         file.abandon()
         raise
-    return made._replace(bytes=file.bytes, kept=tuple(sorted(fixed)))
+    read = tuple(sorted(keys.replaced & texts - fixed))
+    return made._replace(bytes=file.bytes, kept=tuple(sorted(fixed)), read=read)
 
 
-def _names(recording: Recording, start: Start, state: State | None, words: Words) -> tuple[set[str], set[str]]:
+def _names(
+    recording: Recording, start: Start, state: State | None, words: Words, keys: Keys
+) -> tuple[set[str], set[str]]:
     """All names, and those of them that are kept."""
     found: set[str] = set()
-    renaming = collecting(found, KEPT, words)
-    collector = _Events(renaming)
+    renaming = collecting(found, KEPT, words, keys)
+    collector = _Events(renaming, keys)
     collector.header(recording.header)
     if state is not None:
         state.collect(renaming)
@@ -98,9 +121,10 @@ def _names(recording: Recording, start: Start, state: State | None, words: Words
 class _Writing:
     """Writes lines, and looks for names that are left in them."""
 
-    def __init__(self, file: CompressedFile, numbers: Mapping[str, str]) -> None:
+    def __init__(self, file: CompressedFile, numbers: Mapping[str, str], keys: Keys) -> None:
         self._file = file
-        self._names = {name.encode() for name, number in numbers.items() if name != number and len(name) >= _SHORTEST}
+        names = {name for name, number in numbers.items() if name != number and not keys.is_word(name)}
+        self._names = {name.encode() for name in names | keys.domains() if len(name) >= _SHORTEST}
         self.left: set[bytes] = set()
 
     def write(self, line: bytes) -> bytes:
@@ -118,7 +142,7 @@ def _write(
     file: CompressedFile,
 ) -> Anonymized:
     header = msgspec.structs.replace(events.header(recording.header), segment=1, first=start.number + 1, gap="")
-    writing, writer = _Writing(file, numbers), LineWriter()
+    writing, writer = _Writing(file, numbers, events.keys), LineWriter()
     if state is None or start.head is None:
         engine = Start(header, None).engine()
     else:
@@ -157,18 +181,25 @@ def numbers_or_same(numbers: Any) -> Any:
 class _Events:
     """Puts other names into headers and events."""
 
-    def __init__(self, renaming: Renaming) -> None:
+    def __init__(self, renaming: Renaming, keys: Keys) -> None:
         self._renaming = self.renaming = renaming
+        self.keys = keys
 
     def header(self, header: Header) -> Header:
         return msgspec.structs.replace(
             header,
             waggle=FORMAT,
             settings=self._renaming.values(header.settings),
+            policy=renamed_policy(header.policy, self._renaming),
+            # A plug-in has the keys that it reads in constants.
+            constants={name: value for name, value in header.constants.items() if not self._reveals(value)},
             recording="anonymous",
             masked=(),
             fields=header.fields or fields_of_records(),
         )
+
+    def _reveals(self, value: object) -> bool:
+        return isinstance(value, str) and any(each in value for each in self.keys.telling())
 
     def event(self, event: Event) -> Event:
         fields = {name: self._field(name, getattr(event, name)) for name in event.__struct_fields__}
@@ -241,6 +272,9 @@ def as_text(made: Anonymized, out: Path) -> str:
         lines += [f"and {len(made.different) - _MOST} more"] if len(made.different) > _MOST else []
     else:
         lines.append(f"{made.decisions:,} decisions are the same, apart from names")
+    if made.different and made.read:
+        keys = ", ".join(made.read[:_SHOWN])
+        lines.append(f"the program names keys that were replaced: {keys}; --keep-key KEY keeps one, and shows it")
     if made.kept:
         few = ", ".join(made.kept[:_SHOWN])
         more = f" and {len(made.kept) - _SHOWN} more" if len(made.kept) > _SHOWN else ""

@@ -134,12 +134,24 @@ def stats(log: LogArgument, output: OutputOption = Output.TEXT) -> None:
         say("\n\n".join(map(as_text, found)))
 
 
-def anonymize(log: LogArgument, out: OutArgument, run: RunOption = None, memory_mib: MemoryOption = MOST_MIB) -> None:
+def anonymize(
+    log: LogArgument,
+    out: OutArgument,
+    run: RunOption = None,
+    keep_key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Keep this key of labels, annotations and taints; repeatable."),
+    ] = None,
+    memory_mib: MemoryOption = MOST_MIB,
+) -> None:
     """Write a recording with numbers in place of names, to give it to others.
 
-    The numbers follow the order of the names, so most algorithms decide the same. It says where one does not.
+    The numbers follow the order of the names, so most algorithms decide the same. It says where one does not. Keys of
+    labels and annotations are names, too, but for those of Kubernetes and Waggle: an algorithm of your own may need
+    the key that it reads.
 
         waggle record anonymize LOG for-others.gz
+        waggle record anonymize LOG for-others.gz --keep-key acme.example/gang
         waggle replay for-others.gz
 
     Exit status: 0 written, and all decisions are the same; 1 written, but a decision differs or a name is left; 2 the
@@ -150,7 +162,7 @@ def anonymize(log: LogArgument, out: OutArgument, run: RunOption = None, memory_
 
     with _failing():
         _check_new(out)
-        made = without_names(_run(log, run, memory_mib), out)
+        made = without_names(_run(log, run, memory_mib), out, keep_keys=keep_key or ())
     say(as_text(made, out))
     if made.different or made.left:
         raise typer.Exit(1)

@@ -7,8 +7,9 @@ or by gang is placed as before, so that a plan of the anonymous world has the sa
 since a number says only where a name stood among the others. If names come or go, a later snapshot has other numbers.
 
 Replaced: names, namespaces, UIDs, values of labels and taints, and the texts in annotations and in the configuration
-that name something. Kept: amounts, times, priorities, keys of labels and annotations, names of resources, of schedulers
-and of types of cells, and the values true, false and small numbers where they are not certainly names.
+that name something. Kept: amounts, times, priorities, names of resources, of schedulers and of types of cells, and the
+values true, false and small numbers where they are not certainly names; also keys of labels, annotations and taints, of
+a recording only those that `Keys` keeps.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from algorithm.model import Node, Pairs, Pod
 from extender.embedded.kubescheduler.budgets import Budget
 from extender.embedded.kubescheduler.model import HostPort, NodeSelectorTerm, Requirement, SchedNode, SchedPod
 from extender.ordering.records import Dependency, Target
+from extender.plan.reading.keys import Keys, has_keys, holds_key
 from extender.plan.reading.values import ValueFault, read_values
 from extender.plan.records import PlanPod, RawObject, World
 
@@ -93,14 +95,16 @@ def anonymous(world: World) -> World:
     return numbering(found)[0].world(world)
 
 
-def collecting(found: set[str], kept: Container[str] = _KEPT, words: Container[str] | None = None) -> Renaming:
-    """Return what changes nothing, and adds the names that it meets to `found`. `kept` and `words`: see Renaming."""
+def collecting(
+    found: set[str], kept: Container[str] = _KEPT, words: Container[str] | None = None, keys: Keys | None = None
+) -> Renaming:
+    """Return what changes nothing, and adds the names that it meets to `found`. The others: see Renaming."""
 
     def collect(text: str) -> str:
         found.add(text)
         return text
 
-    return Renaming(collect, found.__contains__, kept, words)
+    return Renaming(collect, found.__contains__, kept, words, keys)
 
 
 def numbering(found: Iterable[str], kept: Container[str] = _KEPT) -> tuple[Renaming, Mapping[str, str]]:
@@ -135,7 +139,8 @@ def _begin_between(low: str, high: str | None, width: int) -> str:
 
 class Renaming:
     """Puts other names into records. `knows`: whether a text has been met as a name so far; `kept`: words that name
-    nothing of anybody; `words`: those that annotations may have, all others in them are taken for names."""
+    nothing of anybody; `words`: those that annotations may have, all others in them are taken for names; `keys`: which
+    keys of labels, annotations and taints stay, None: all."""
 
     def __init__(
         self,
@@ -143,7 +148,9 @@ class Renaming:
         knows: Callable[[str], bool],
         kept: Container[str] = _KEPT,
         words: Container[str] | None = None,
+        keys: Keys | None = None,
     ) -> None:
+        self._keys = keys
         self._rename = rename
         self._knows = knows
         self._kept = kept
@@ -175,6 +182,10 @@ class Renaming:
         """The other name of a text that certainly is one, even if it looks like a number, such as 8.0 or 10.0.0.17."""
         return text if text in self._kept else self._rename(text)
 
+    def key(self, text: str) -> str:
+        """The other key of a label, an annotation or a taint; the same if it stays."""
+        return text if self._keys is None or self._keys.stays(text) else self.identity(text)
+
     def _names(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(self.name, texts))
 
@@ -191,7 +202,10 @@ class Renaming:
             uid=self.identity(node.uid),
             labels=self._labels(node.labels),
             annotations=self._annotations(node.annotations),
-            taints=tuple(msgspec.structs.replace(each, value=self.name(each.value)) for each in node.taints),
+            taints=tuple(
+                msgspec.structs.replace(each, key=self.key(each.key), value=self.name(each.value))
+                for each in node.taints
+            ),
         )
 
     def _plan_pod(self, pod: PlanPod) -> PlanPod:
@@ -262,10 +276,10 @@ class Renaming:
         return msgspec.structs.replace(dependency, target=self._target(dependency.target))
 
     def _labels(self, pairs: Pairs) -> Pairs:
-        return tuple((key, self.name(value)) for key, value in pairs)
+        return tuple((self.key(key), self.name(value)) for key, value in pairs)
 
     def _annotations(self, pairs: Pairs) -> Pairs:
-        return tuple((key, self._annotation(key, value)) for key, value in pairs)
+        return tuple((self.key(key), self._annotation(key, value)) for key, value in pairs)
 
     # -- texts ----------------------------------------------------------------------------------------------------
 
@@ -292,15 +306,17 @@ class Renaming:
         return self.name(text)
 
     def _mark(self, value: Any, field: str = "") -> Any:
-        """A claim's mark: every text in it names something, or is the caller's own, such as the idempotency key. Only
-        the names of annotations and of labels are kept."""
+        """A claim's mark: every text in it names something, or is the caller's own, such as the idempotency key. The
+        names of annotations and of labels are keys."""
         if isinstance(value, dict):
             return {key: self._mark(inside, key) for key, inside in value.items()}
         if isinstance(value, list):
             if field == "labels" and len(value) == 2 and isinstance(value[0], str):
-                return [value[0], self._mark(value[1])]
+                return [self.key(value[0]), self._mark(value[1])]
             return [self._mark(each, field) for each in value]
-        return self.identity(value) if isinstance(value, str) and field != "annotations" else value
+        if not isinstance(value, str):
+            return value
+        return self.key(value) if field == "annotations" else self.identity(value)
 
     def values(self, value: Any, *, key: str = "", is_path: bool = False) -> Any:
         """A configuration, or another value as JSON has it, with other names."""
@@ -312,6 +328,8 @@ class Renaming:
             return [self.values(each, key=key, is_path=is_path) for each in value]
         if not isinstance(value, str):
             return value
+        if self._keys is not None and (holds_key(key) or self._keys.is_certain(value)):
+            return self.key(value)
         if key == _PREEMPTION:
             name, slash, number = value.rpartition("/")
             return f"{self.identity(name)}{slash}{number}"
@@ -324,7 +342,7 @@ class Renaming:
 
     def _field(self, field: str, inside: Any, above: str, *, is_path: bool) -> Any:
         if field == "annotations" and isinstance(inside, dict):
-            return {key: self._annotation(key, text) for key, text in inside.items() if isinstance(text, str)}
+            return {self.key(key): self._annotation(key, text) for key, text in inside.items() if isinstance(text, str)}
         if above in _VALUES and isinstance(inside, str):
             return self.name(inside)
         if field in _VALUES and isinstance(inside, list):
@@ -332,6 +350,8 @@ class Renaming:
         return self.values(inside, key=field, is_path=is_path)
 
     def _key(self, field: str, above: str) -> str:
+        if self._keys is not None and has_keys(above):
+            return self.key(field)
         return self.identity(field) if above in _KEYS or self._is_name(field) else field
 
     def _parts(self, text: str, *, everything: bool, devices: bool = False) -> str:
