@@ -1,12 +1,14 @@
 """For all tests: what each of thousands would do again is done once.
 
 Those that were collected are not looked through for garbage again and again, and a command line is made once.
+With `--budget SECONDS`, tests that would begin later are skipped, and say so: for a machine that has not time for all.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
+import time
 from collections.abc import Generator
 
 import pytest
@@ -32,3 +34,19 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()  # a tuple is let go once those that it holds were, and never when it is frozen
         gc.freeze()
         gc.enable()
+
+
+_BEGAN = time.monotonic()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--budget", type=float, metavar="SECONDS", help="skip tests that would begin after so many seconds"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    budget = item.config.getoption("budget")
+    if budget is not None and time.monotonic() - _BEGAN >= budget:
+        pytest.skip("the budget of time is spent (--budget): this machine is too slow for all tests")
