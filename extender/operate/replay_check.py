@@ -78,9 +78,11 @@ class Counts:
     def text(self) -> str:
         """Return what was replayed, whether it was the same, and how fast, in one line."""
         text = f"{self.events:,} events, {self.decisions:,} decisions, "
-        if self.differs:
+        if not self.events:
+            text += "nothing to replay"
+        elif self.differs:
             text += "replayed up to a divergence " + ("in one of them" if self.differs == 1 else f"in {self.differs}")
-        elif not self.compared and self.events:
+        elif not self.compared:
             text += "none compared: a log of format 1 has no answers"
         elif self.compared < self.events:
             text += f"the same where they were recorded ({self.compared:,} events)"
@@ -117,6 +119,7 @@ class _Check:
         counts.took = time.process_time() - began
         for remark in recording.remarks:
             self._say(printable(remark))
+        self._tell_of_first(replay.began_after)
         for gap in replay.gaps:
             counts.missing += gap.last - gap.first + 1
             self._tell(f"events {gap.first} to {gap.last} are not replayed: {gap.why}")
@@ -130,6 +133,14 @@ class _Check:
         else:
             self._say(f"{self._name}: {counts.text()}")
         return counts
+
+    def _tell_of_first(self, start: int) -> None:
+        """Say which events are in the log, but from before the first point where a replay can begin."""
+        first = self._recording.header.first
+        if start >= first > 0:
+            self._counts.missing += start - first + 1
+            which = f"event {first} is" if start == first else f"events {first} to {start} are"
+            self._tell(f"{which} not replayed: the first checkpoint was taken after event {start}")
 
     def _tell(self, text: str) -> None:
         """Say something that has texts of the log in it: it has one line, and not more than so many characters."""

@@ -97,6 +97,8 @@ class Replay:
             start = first_start(recording)
         self.recording = recording
         self.number = start.number if start is not None else 0
+        #: The event after which it began; 0: with the first one.
+        self.began_after = self.number
         self.engine = engine if engine is not None else start.engine()  # type: ignore[union-attr]
         #: The events that were skipped, since they are missing or were not followed by a checkpoint.
         self.gaps: list[Gap] = []

@@ -204,6 +204,30 @@ def test_all_runs_are_replayed_and_each_says_which_it_is(two_runs: Path) -> None
     assert "\nall 2 runs: 20 events, 3 decisions, all the same" in result.output
 
 
+@pytest.fixture
+def rotated(tmp_path: Path) -> Path:
+    """A folder that begins with event 5, and whose first checkpoint was taken after event 8."""
+    folder = two_nodes().write_folder(tmp_path / "rotated", 4)
+    for name in ("000001.waggle-log", "000002.waggle-checkpoint"):
+        (folder / f"{name}.gz").unlink()
+    return folder
+
+
+def test_events_from_before_the_first_checkpoint_are_not_counted_as_the_same(rotated: Path) -> None:
+    result = replay(rotated)
+    assert result.exit_code == 0
+    assert "events 5 to 8 are not replayed: the first checkpoint was taken after event 8" in result.output
+    assert "8 events, 2 decisions, all the same; 4 more are not in the log, or not replayed." in result.output
+
+
+def test_a_log_that_ends_before_its_first_checkpoint_has_nothing_that_is_the_same(rotated: Path) -> None:
+    for name in ("000003.waggle-log", "000004.waggle-checkpoint", "000004.waggle-log"):
+        (rotated / f"{name}.gz").unlink()
+    result = replay(rotated)
+    assert "0 events, 0 decisions, nothing to replay; 4 more are not in the log, or not replayed." in result.output
+    assert "all the same" not in result.output
+
+
 def test_the_sum_of_all_runs_says_how_many_of_them_differ(two_runs: Path) -> None:
     first = two_runs / "000001.waggle-log.gz"
     lines = [json.loads(line) for line in gzip.decompress(first.read_bytes()).splitlines()]
