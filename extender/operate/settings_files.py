@@ -12,10 +12,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from algorithm.registry import parser
-from extender.plan.run.configuration import self_contained
+from extender.plan.run.configuration import as_yaml, self_contained
 from extender.settings import Settings, SettingsError, algorithm_settings, parse, parse_yaml, read_text
 
 
@@ -43,7 +41,7 @@ def configuration_text(file: Path, algorithm: str, *, any_algorithm: bool = Fals
         raise SettingsError(f"{file}: {error}") from error
     if settings is not None and not isinstance(settings, dict):
         raise SettingsError(f"{file}: expected fields, as `name: value`")
-    return yaml.safe_dump({"algorithm": {"name": algorithm, "settings": settings or {}}}, sort_keys=False)
+    return as_yaml({"algorithm": {"name": algorithm, "settings": settings or {}}})
 
 
 def own_settings(file: Path, algorithm: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.representer import RepresenterError
 
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.reads import Reads
@@ -85,7 +86,25 @@ def inlined(text: str, algorithm: Mapping[str, Any]) -> str:
     document = parse_yaml(text)
     document["algorithm"].pop("settings_file")
     document["algorithm"]["settings"] = dict(algorithm)
-    return yaml.safe_dump(document, sort_keys=False)
+    return as_yaml(document)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of every kind: a plug-in's parser may mark texts, as that of `hived` marks what was not quoted."""
+
+
+_Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str(text)))
+
+
+def as_yaml(document: Mapping[str, Any]) -> str:
+    """Return settings as YAML. Raises SettingsError for values that YAML cannot express."""
+    try:
+        return str(yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False))
+    except RepresenterError as error:
+        value = error.args[-1]
+        raise SettingsError(
+            f"algorithm.settings: expected texts, numbers, lists and fields, got a {type(value).__name__}"
+        ) from error
 
 
 def _scheduler(text: str, seed: int) -> tuple[SchedulerConfig, tuple[str, ...]]:

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from algorithm.hived.settings import HivedSettings
+from algorithm.registry import parser
 from extender.demo.run import Demo, DemoInputError
 from extender.operate.settings_files import configuration_text, own_settings
+from extender.plan.run.configuration import as_yaml
 from extender.settings import SettingsError, load, parse
 
 
@@ -26,6 +29,32 @@ def test_both_formats_are_the_same(tmp_path: Path, text: str):
 def test_a_configuration_keeps_its_other_sections(tmp_path: Path):
     file = written(tmp_path, "holds: {lease_seconds: 7}")
     assert parse(configuration_text(file, "packing"), file).holds == load(file).holds
+
+
+CELLS = """
+physicalCluster:
+  cellTypes: {host: {childCellType: gpu, childCellNumber: 010, isNodeLevel: true}}
+  physicalCells: [{cellType: host, cellAddress: 010}]
+virtualClusters: {a: {virtualCells: [{cellType: host, cellNumber: 1}]}}
+"""
+
+
+@pytest.mark.parametrize("form", ["alone", "named by a configuration"])
+def test_numbers_are_read_as_the_algorithms_own_parser_reads_them(tmp_path: Path, form: str):
+    file = written(tmp_path, CELLS)
+    if form != "alone":
+        named, file = file, tmp_path / "waggle.yaml"
+        file.write_text(f"algorithm: {{name: hived, settings_file: {named}}}")
+    found = HivedSettings.model_validate(own_settings(file, "hived"))
+    own = HivedSettings.model_validate(parser("hived")(CELLS))  # type: ignore[misc]
+    assert found.model_dump() == own.model_dump()
+    assert [cell.cell_address for cell in found.physical_cluster.physical_cells] == ["010"]
+    assert found.physical_cluster.cell_types["host"].child_cell_number == 8
+
+
+def test_a_value_that_yaml_cannot_express_is_named():
+    with pytest.raises(SettingsError, match=r"algorithm.settings: expected texts, .*, got a complex"):
+        as_yaml({"algorithm": {"name": "mine", "settings": {"ratio": 1j}}})
 
 
 @pytest.mark.parametrize(
