@@ -61,7 +61,9 @@ def load(group: str, noun: str, name: str, kind: type[P], api_version: int) -> P
         refuse_forks_in(point.module)
     try:
         plugin = point.load()
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module may call sys.exit()
         raise PluginError(f"{noun} {name!r} cannot be imported: {error!r}") from error
     if not isinstance(plugin, kind):
         expected = f"{kind.__module__}.{kind.__qualname__}"

@@ -71,7 +71,9 @@ def _check_answer(place: Place, vpod: VPodState, state: SetState) -> None:
     before = deepcopy((vpod, state.__dict__))
     try:
         answer = place(vpod, state)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise PolicyBroken(f"it raised {error!r}; {case}") from error
     if wrong := reason_against(answer, vpod, state):
         raise PolicyBroken(f"{wrong}; {case}")

@@ -56,7 +56,9 @@ def checked(place: Place) -> Policy:
     def decide(vpod: VPodState, state: SetState, most_moves: int) -> Placement:
         try:
             found = place(vpod, state)
-        except Exception as error:  # a plug-in may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plug-in may raise anything, and call sys.exit()
             raise PolicyFault(f"it raised {type(error).__name__}: {str(error)[:200]}") from error
         if wrong := reason_against(found, vpod, state):
             raise PolicyFault(wrong)

@@ -69,7 +69,9 @@ def create(name: str, settings: Mapping[str, Any]) -> Policy:
         return trusted
     try:
         return checked(plugin.create(accepted))
-    except Exception as error:  # a plug-in may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plug-in may raise anything, and call sys.exit()
         raise PolicyError(f"policy {name!r} cannot be made: {error!r}"[:500]) from error
 
 

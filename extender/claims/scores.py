@@ -24,8 +24,11 @@ from pydantic import BaseModel
 from extender.claims.events import ClaimAsked
 from extender.claims.records import WarmPod
 from extender.claims.supply import Supply
+from extender.core.said import said_by
 
 CANDIDATES = 16
+#: Characters of a failure.
+LONGEST = 200
 #: The entry-point group of scores, and the version of `Score` that this Waggle speaks.
 GROUP, API_VERSION = "waggle.scores", 1
 
@@ -64,11 +67,13 @@ class Scores:
         assert self._score is not None
         try:
             score = float(self._score(pod, asked))
-        except Exception as error:  # a bug in a plug-in must not stop the engine
-            return self._failed(f"{type(error).__name__}: {error}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a bug in a plug-in, or its sys.exit(), must not stop the engine
+            return self._failed(said_by(error, LONGEST))
         return score if math.isfinite(score) else self._failed(f"expected a finite number, got {score}")
 
     def _failed(self, why: str) -> float:
         self.failures += 1
-        self.last_failure = why[:200]
+        self.last_failure = why[:LONGEST]
         return 0.0

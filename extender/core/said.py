@@ -9,6 +9,8 @@ from typing import Any, Final
 
 #: The name of a class as the class has it: a metaclass may answer anything for `kind.__name__`, or raise.
 _NAME: Final[Any] = type.__dict__["__name__"]
+#: Characters of how an engine failed, in a recording: a replay fails with the same text.
+LONGEST_FAILURE: Final = 2000
 #: Characters of a name.
 _LONGEST_NAME: Final = 200
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import structlog
 
+from extender.core.said import said_by
 from extender.recording.checkpoint import CheckpointHead, encode_checkpoint
 from extender.recording.files import CompressedFile
 from extender.recording.graph.kinds import GraphError
@@ -35,6 +36,8 @@ log = structlog.get_logger(__name__)
 _STEP, _AGAIN, _GIVEN_UP = 0.01, 5.0, 600.0
 #: Part of the time for which copies may hold the engine's lock.
 _LOCK_SHARE = 100
+#: Characters of why no checkpoint can be made.
+_LONGEST_TEXT = 1000
 
 
 class CopyBusy(Exception):  # noqa: N818 - what happened
@@ -99,9 +102,11 @@ class Checkpointer:
             self._later()
         except AlgorithmFault as fault:  # it is noted, and the watchdog logs it
             self._give_up(f"the algorithm cannot be copied: {fault}")
-        except Exception as error:
+        except BaseException as error:  # of a plug-in's state, which may call sys.exit(): the recording goes on
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise
             log.exception("making a checkpoint failed")
-            self._give_up(f"{type(error).__name__}: {error}")
+            self._give_up(said_by(error, _LONGEST_TEXT))
         return None
 
     def abandon(self) -> None:

@@ -21,6 +21,7 @@ import msgspec
 
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.registry import create
+from extender.core.said import LONGEST_FAILURE, said_by
 from extender.recording.checkpoint import Start
 from extender.recording.constants import differences
 from extender.recording.encoding import digest_of, encode_instructions, shortened, unknown_fields
@@ -130,8 +131,10 @@ class Replay:
             for item in instructions:
                 if isinstance(item, PrepareAlgorithm):
                     self.engine.preparations.carry_out(item, self._create)
-        except Exception as error:
-            failed = f"{type(error).__name__}: {error}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plug-in may call sys.exit(): a failure, as it is for a server
+            failed = said_by(error, LONGEST_FAILURE)
             is_same = step.said is not None and step.said.failed == failed
             wrong = None if is_same else Divergence(_was(step.said), b"[]", _failed(step.said), failed)
             return Played(step, [], wrong, failed)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
+from extender.core.said import LONGEST_FAILURE, said_by
 from extender.recording.checkpoint import Start
 from extender.recording.records import RecordingError, Step
 from extender.recording.replaying import replay_on
@@ -90,8 +91,10 @@ class Stage:
         self.now = step.at
         try:
             [(_, instructions)] = replay_on(self.machine, iter((step,)))
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plug-in may call sys.exit()
+            text = said_by(error, LONGEST_FAILURE)
             too = ", as it did then" if step.said is not None and step.said.failed == text else ""
             raise RecordingError(f"at event {step.number} the engine fails{too}: {text}") from error
         return instructions

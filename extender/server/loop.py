@@ -25,7 +25,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import structlog
 
 from extender.core.engine import Engine
-from extender.core.said import said_by
+from extender.core.said import LONGEST_FAILURE, said_by
 from extender.kube.lease.elector import Fence, no_fence
 
 log = structlog.get_logger(__name__)
@@ -46,8 +46,6 @@ SHORTEST_TICK = 0.05
 #: The longest sleep of the timer, seconds; and the longest one after it was woken. Each bind is due sooner than the
 #: leases of all proposals, and is confirmed at once: the next one would wake the timer again.
 _LONGEST_SLEEP, _LIGHT_SLEEP = 3600.0, 1.0
-#: Characters of the text of an exception out of the engine.
-_LONGEST_TEXT = 2000
 
 
 class Held(NamedTuple):
@@ -201,7 +199,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
             answer = self._engine.handle(event, now)
         except BaseException as error:  # an algorithm may call sys.exit, or panic in Rust: nobody else would notice
             if record is not None:
-                record.failed(said_by(error, _LONGEST_TEXT))
+                record.failed(said_by(error, LONGEST_FAILURE))
             self._failed(error, type(event).__name__)
             return []
         if record is not None:
@@ -210,7 +208,7 @@ class EngineLoop(Generic[EventT, InstructionT]):
         return [(number, instruction) for instruction in answer] if self._plan_tick() else []
 
     def _failed(self, error: BaseException, where: str) -> None:
-        self.broken = f"internal error, restart needed: {said_by(error, _LONGEST_TEXT)}"
+        self.broken = f"internal error, restart needed: {said_by(error, LONGEST_FAILURE)}"
         log.exception("engine failed", number=self._engine.sequence, kind=where)
         self._timer_wake.set()  # `broke` is called by the timer: not here, under the lock
 

@@ -178,7 +178,9 @@ class Fixes:
                 last = sentence or last
                 if number >= MOST_SENTENCES:
                     break
-        except Exception:  # a fault of the algorithm: the plan has its decision all the same
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a fault of the algorithm, which may call sys.exit(): the plan has its decision
             return ""
         return "" if last.startswith("There is room") else last
 

@@ -12,7 +12,8 @@ from algorithm.registry import explain
 from extender.claim_settings import ClaimSettings
 from extender.claims.events import ClaimAsked
 from extender.claims.records import WarmPod
-from extender.claims.scores import API_VERSION, GROUP, Score, ScorePlugin
+from extender.claims.scores import API_VERSION, GROUP, LONGEST, Score, ScorePlugin
+from extender.core.said import said_by
 from extender.settings import SettingsError
 
 log = structlog.get_logger(__name__)
@@ -36,7 +37,9 @@ def configured_score(settings: ClaimSettings) -> Score | None:
         raise SettingsError(f"claims.score.settings: {explain(error, plugin.settings)}") from error
     try:
         return _logged(chosen.name, plugin.create(checked))
-    except Exception as error:  # a plug-in may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plug-in may raise anything, and call sys.exit()
         raise SettingsError(f"claims.score: score {chosen.name!r} cannot be made: {error!r}") from error
 
 
@@ -52,8 +55,8 @@ def _logged(name: str, score: Score) -> Score:
     def scored(pod: WarmPod, asked: ClaimAsked) -> float:
         try:
             found = float(score(pod, asked))
-        except Exception as error:
-            say(f"{type(error).__name__}: {str(error)[:200]}", traceback=True)
+        except BaseException as error:
+            say(said_by(error, LONGEST), traceback=True)
             raise
         if not math.isfinite(found):
             say(f"expected a finite number, got {found}", traceback=False)

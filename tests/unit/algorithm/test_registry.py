@@ -127,6 +127,12 @@ def test_a_plugin_that_cannot_be_imported_is_refused(site: Site) -> None:
         create("broken")
 
 
+def test_a_plugin_that_ends_the_process_when_it_is_imported_is_refused(site: Site) -> None:
+    site.install("registry_exits", "exits = registry_test_exits:X", {"registry_test_exits": "raise SystemExit(0)"})
+    with pytest.raises(AlgorithmError, match=r"'exits' cannot be imported: SystemExit\(0\)"):
+        create("exits")
+
+
 def test_one_name_claimed_by_two_distributions_is_refused(site: Site, mine: Site) -> None:
     site.install("registry_rival", "plugin = registry_test_rival:PLUGIN", {"registry_test_rival": MODULE})
     with pytest.raises(AlgorithmError, match=r"'plugin' is claimed twice: registry_test_mine:PLUGIN, registry"):

@@ -42,11 +42,18 @@ def fails(_pod: WarmPod, _asked: ClaimAsked) -> float:
     raise ValueError("no such label")
 
 
+def ends(_pod: WarmPod, _asked: ClaimAsked) -> float:
+    raise SystemExit(3)
+
+
 def gives_nothing(_pod: WarmPod, _asked: ClaimAsked) -> float:
     return float("nan")
 
 
-@pytest.mark.parametrize(("score", "why"), [(fails, "ValueError: no such label"), (gives_nothing, "expected a finite")])
+@pytest.mark.parametrize(
+    ("score", "why"),
+    [(fails, "ValueError: no such label"), (ends, "SystemExit: 3"), (gives_nothing, "expected a finite")],
+)
 def test_a_function_that_fails_counts_as_nothing_and_is_counted(score: Score, why: str) -> None:
     cluster = scored(score)
     cluster.validates = False

@@ -520,6 +520,27 @@ def test_an_algorithm_without_copies_keeps_its_first_segment_until_the_folder_is
     assert sum(each.path.stat().st_size for each in files_in(tmp_path / "log")) <= 160_000
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=lambda each: type(each).__name__)
+def test_an_algorithm_that_ends_threads_as_it_is_copied_gets_no_checkpoints_and_is_recorded(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(_self: Any) -> Iterator[Any]:
+        raise error
+
+    quick(monkeypatch)
+    serving = Serving(tmp_path / "log")
+    monkeypatch.setattr(type(serving.machine.driver.algorithm), "forks", ends)
+    serving.begin()
+    serving.recorder._want_checkpoint()
+    making = serving.recorder._checkpointer
+    assert making is not None
+    eventually(lambda: type(error).__name__ in making.impossible)
+    serving.churn(3)
+    serving.recorder.close()
+    recording = serving.replay()
+    assert recording.ended == serving.machine.sequence
+
+
 def _cannot(self: Any) -> Iterator[Any]:
     raise NotImplementedError("no copies")
 

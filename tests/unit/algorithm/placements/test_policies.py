@@ -1,5 +1,6 @@
 """Policies by name, the check of what a policy answers, and the conformance check for its author."""
 
+import sys
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -205,6 +206,7 @@ def wandering(vpod, state):
         (Forgetful(), "to the same question"),
         (wandering, "once that was so"),
         (lambda vpod, state: 1 / 0, "it raised ZeroDivisionError"),
+        (lambda vpod, state: sys.exit(3), "it raised SystemExit"),
     ],
 )
 def test_a_policy_that_breaks_a_promise_is_found(place, text):

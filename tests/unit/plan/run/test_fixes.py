@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from algorithm.packing.algorithm import PackingAlgorithm
 from extender.ordering.records import Dependency, Target
 from tests.support.plan.worlds import a_node, gang, new, plan_of, row, running, waiting
 
@@ -51,6 +52,23 @@ def test_a_selector_that_keeps_a_pod_from_the_room_there_is() -> None:
         row(plan, "w").fix
         == "No node that its selector or affinity accepts has room; n1 has room, but they do not accept it."
     )
+
+
+def test_an_algorithm_that_ends_the_process_as_it_explains_leaves_the_plan_without_a_fix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    error: list[BaseException] = [SystemExit(3), GeneratorExit(), KeyboardInterrupt()]
+
+    def explain(_self: object, _pod: object) -> list[str]:
+        raise error[0]
+
+    monkeypatch.setattr(PackingAlgorithm, "explain", explain)
+    for _ in range(2):
+        plan = plan_of([a_node("n0")], [], gang("g", 3, cpu="1")[:2])
+        assert [(each.code, each.fix) for each in plan.rows] == [("GangIncomplete", "")] * 2
+        del error[0]
+    with pytest.raises(KeyboardInterrupt):  # the user's
+        plan_of([a_node("n0")], [], gang("g", 3, cpu="1")[:2])
 
 
 def test_an_incomplete_gang_says_how_many_pods_it_lacks() -> None:
