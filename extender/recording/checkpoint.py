@@ -20,7 +20,7 @@ from extender.logs.printable import printable
 from extender.recording.graph.kinds import GraphError, Kinds
 from extender.recording.graph.reading import decode
 from extender.recording.graph.writing import encode
-from extender.recording.lines import Lines
+from extender.recording.lines import Lines, reopened
 from extender.recording.records import FORMAT, Header, RecordingError, policy_of
 from extender.scheduling.machine import SchedulerStateMachine
 
@@ -133,7 +133,7 @@ class Start(NamedTuple):
 
 def read_checkpoint(path: Path, algorithm: str) -> SchedulerStateMachine:
     """Return the engine of a checkpoint. Raises RecordingError or OSError."""
-    with Lines(path) as lines:
+    with reopened(path) as lines:
         head = _head(lines, next(lines, b""))
         return engine_of(state_lines(lines), msgspec.structs.replace(head, algorithm=algorithm))
 

@@ -90,3 +90,12 @@ class Lines:
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
         except zlib.error as error:
             raise RecordingError(f"{self.name}:{self.number + 1}: damaged after this line: {error}") from error
+
+
+def reopened(path: Path) -> Lines:
+    """Open a file that was there when its log was opened. Raises RecordingError if it was deleted, and OSError."""
+    try:
+        return Lines(path)
+    except FileNotFoundError as error:
+        why = "a server that records deletes its oldest files; try again, or copy the folder first"
+        raise RecordingError(f"{path}: was deleted while the log was read: {why}") from error

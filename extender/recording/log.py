@@ -13,6 +13,7 @@ it was read. Everywhere else a missing, damaged or foreign part is a RecordingEr
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -23,11 +24,13 @@ from extender.recording.checkpoint import CheckpointHead, Start, read_head, skip
 from extender.recording.encoding import Answer, End, LineReader
 from extender.recording.files import CHECKPOINT, LOG, files_in
 from extender.recording.held import MOST_MIB
-from extender.recording.lines import GZIP, Lines
+from extender.recording.lines import GZIP, Lines, reopened
 from extender.recording.records import Gap, Header, RecordingError, Step
 
 #: Segments that are looked at: a folder has some dozens.
 MOST_SEGMENTS = 20_000
+#: How often a folder is looked at from which somebody deletes files meanwhile.
+_LOOKS = 5
 _CHECKPOINT_BEGINS = b'{"waggle_checkpoint":'
 
 
@@ -133,7 +136,7 @@ class _SegmentReader:
         self.ended: int | None = None
 
     def __iter__(self) -> Iterator[Step]:
-        with Lines(self._segment.path) as lines:
+        with reopened(self._segment.path) as lines:
             if self._segment.joined is not None:
                 skip(lines)
             next(lines)
@@ -197,7 +200,17 @@ class Log:
 
 
 def open_log(path: Path) -> Log:
-    """Open a folder, a segment, a cut, or a file of format 1. Raises RecordingError or OSError."""
+    """Open a folder, a segment, a cut, or a file of format 1. Raises RecordingError or OSError.
+
+    A server that records deletes the oldest files of its folder. If it does meanwhile, the folder is looked at again.
+    """
+    for _ in range(_LOOKS - 1):
+        with contextlib.suppress(FileNotFoundError):
+            return _opened(path)
+    return _opened(path)
+
+
+def _opened(path: Path) -> Log:
     if path.is_dir():
         found = files_in(path)
         segments = [each.path for each in found if each.kind == LOG]

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from extender.operate.replay_check import SAME, check
 from extender.recording import encoding
 from extender.recording import lines as module
-from extender.recording.files import CHECKPOINT, LOG, name_of
+from extender.recording import log as log_module
+from extender.recording.files import CHECKPOINT, LOG, Found, name_of
 from extender.recording.lines import LONGEST_LINE, Lines
 from extender.recording.log import Recording, open_log
 from extender.recording.records import Gap, RecordingError
@@ -186,6 +187,30 @@ def test_a_file_of_no_bytes_is_left_out(folder: Path) -> None:
     assert count(only(folder)) == EVENTS
     (folder / name_of(3, LOG)).rename(folder / name_of(5, LOG))
     assert count(only(folder)) == EVENTS
+
+
+def test_a_folder_is_looked_at_again_if_a_server_deletes_its_oldest_file_meanwhile(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oldest, list_files = folder / name_of(1, LOG), log_module.files_in
+
+    def then_deleted(path: Path) -> list[Found]:
+        found = list_files(path)
+        oldest.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(log_module, "files_in", then_deleted)
+    assert only(folder).header.first == 6
+
+
+@pytest.mark.parametrize("deleted", [name_of(1, LOG), name_of(2, CHECKPOINT)])
+def test_a_file_that_is_deleted_while_the_log_is_read_is_named_with_what_to_do(deleted: str, tmp_path: Path) -> None:
+    recording = only(two_nodes().write_folder(tmp_path / "log", 5))
+    (tmp_path / "log" / deleted).unlink()
+    with pytest.raises(
+        RecordingError, match=rf"{deleted}: was deleted while the log was read: .*copy the folder first"
+    ):
+        list(recording.steps()) if LOG in deleted else recording.starts[1].engine()
 
 
 def test_a_folder_of_two_runs_has_two_recordings(folder: Path, plain: bytes) -> None:
