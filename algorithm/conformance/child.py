@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from algorithm.conformance import habits
+from algorithm.conformance import side_effects
 from algorithm.conformance.limits import limit_process
 
 
@@ -48,7 +48,7 @@ class Progress:
 def main(arguments: Sequence[str]) -> int:
     """Try what the request on standard input says. Returns the exit status: 0, whatever comes of it."""
     results, counter, calls = arguments
-    habits.install()
+    side_effects.install()
     # Everything else is imported after the hooks are there, so that they see what the plug-in imports.
     import msgspec
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from algorithm.conformance import habits
+from algorithm.conformance import side_effects
 from algorithm.conformance.calls import Ask, Call
 from algorithm.conformance.guard import Guard
 from algorithm.conformance.judge import Judge
@@ -72,7 +72,7 @@ def carried_out(request: Request, programs: Sequence[Sequence[Call]]) -> list[li
 
 def main() -> None:
     """Read a request with programs from standard input, and write the answers to standard output."""
-    habits.install()  # a copy of this process that the algorithm makes ends at once
+    side_effects.install()  # a copy of this process that the algorithm makes ends at once
     given = msgspec.json.decode(sys.stdin.buffer.read(), type=_Given)
     lines = carried_out(given.request, given.programs)
     sys.stdout.write("\n" + msgspec.json.encode(lines).decode() + "\n")

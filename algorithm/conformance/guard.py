@@ -15,7 +15,7 @@ from time import monotonic as _monotonic
 from types import FrameType
 from typing import Any, NoReturn
 
-from algorithm.conformance import habits
+from algorithm.conformance import side_effects
 from algorithm.conformance.limits import give_reserve
 from algorithm.conformance.results import shown
 from algorithm.interface import SchedulerAlgorithm
@@ -60,7 +60,7 @@ class Guard:
         self.limit = limit
         self.before = before
         #: What was noticed in the present life: of each call, the first of each kind.
-        self.habits: list[habits.Habit] = []
+        self.side_effects: list[side_effects.SideEffect] = []
         #: `time.monotonic` after which no method is called any more: calls that return just in time add up.
         self.deadline = math.inf
         #: The methods that were cut off, each with what it did.
@@ -78,9 +78,9 @@ class Guard:
             raise CallCut
         if self.before is not None:
             self.before(name)
-        noticed: list[habits.Habit] = []
+        noticed: list[side_effects.SideEffect] = []
         try:
-            with habits.watching(noticed), _Limit(self.limit):
+            with side_effects.watching(noticed), _Limit(self.limit):
                 return method(*args)
         except CallCut:
             self.cut.append((name, TOO_LONG))
@@ -96,7 +96,7 @@ class Guard:
             self.cut.append((name, f"raised {shown(error)}, which ends the process"))
             raise CallCut from error
         finally:
-            self.habits += [habits.Habit(check, f"{name}: {what}") for check, what in noticed]
+            self.side_effects += [side_effects.SideEffect(check, f"{name}: {what}") for check, what in noticed]
 
     def pieces(self, name: str, make: Callable[..., Any], *args: Any) -> list[Any]:
         """Call the method and read at most MOST_PIECES of what it returns."""

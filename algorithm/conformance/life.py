@@ -1,7 +1,7 @@
 """A cluster's life around one algorithm: the harness, which carries out plain calls and lets judges watch each of them.
 
     machine draws calls ---> Life.perform ---> AlgorithmHarness ---> Guarded ---> the algorithm
-                                  |                                     | log of changes, limits, habits
+                                  |                                     | log of changes, limits, side effects
                                   v                                     v
                               judges: before, after, raised       twins, forks, restarts
 
@@ -42,8 +42,8 @@ from algorithm.conformance.calls import (
 )
 from algorithm.conformance.guard import CallCut, Guard, Guarded
 from algorithm.conformance.harness import AlgorithmHarness, ContractBroken
-from algorithm.conformance.poison import poisoned
 from algorithm.conformance.results import shown
+from algorithm.conformance.unreadable_records import unreadable
 from algorithm.interface import (
     Bind,
     MemberPlan,
@@ -98,7 +98,7 @@ class Life:
     ) -> None:
         self.create = create
         self.guard = guard or Guard()
-        self.guard.habits.clear()
+        self.guard.side_effects.clear()
         self.reads = reads or Reads()
         self.history, self.node_names, self.pages, self.look = history, node_names, pages, look
         self.suspects, self.on_call = suspects, on_call
@@ -232,7 +232,7 @@ class Life:
         """Report the change with a record that raises, and once more with a sound one if the algorithm raises."""
         before = [dict(each) for each in self._known()]
         kept = cast("Any", self._as_kept(call.change))
-        with poisoned(kept, call.field, call.after) as bad:
+        with unreadable(kept, call.field, call.after) as bad:
             error = self._error_of(bad)
         if error is None:
             self.answers.clear()

@@ -41,7 +41,7 @@ from algorithm.conformance.calls import (
     UseFork,
 )
 from algorithm.conformance.life import Life
-from algorithm.conformance.poison import OF_NODES, OF_PODS
+from algorithm.conformance.unreadable_records import OF_NODES, OF_PODS
 from algorithm.conformance.world import World
 from algorithm.interface import Phase, Preempt
 from algorithm.model import Pod

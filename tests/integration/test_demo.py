@@ -43,6 +43,7 @@ from extender.settings import ClusterSettings
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.claim_world import ClaimWorld, claim_world
 from tests.support.cluster.local_cluster import LocalCluster, world
+from tests.support.pages import blocks, page
 
 
 @contextmanager
@@ -274,13 +275,13 @@ def test_the_demo_of_claims_has_no_use_for_an_algorithm():
 
 # -- any algorithm --------------------------------------------------------------------------------------------------
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "plugin-authors.md").read_text(encoding="utf-8")
+GUIDE = page("plugin-authors.md")
 
 
 @pytest.fixture
 def slots(tmp_path: Path) -> dict[str, str]:
     """The environment of a process in which the author's guide's algorithm is installed."""
-    (module, *_) = re.findall(r"^```python\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
+    (module, *_) = blocks(GUIDE, "python")
     (tmp_path / "slots.py").write_text(module)
     info = tmp_path / "my_algorithm-1.dist-info"
     info.mkdir()

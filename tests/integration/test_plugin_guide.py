@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import signal
-import socket
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.support import pages
 from tests.support.apiserver.api import eventually
+from tests.support.guide import environment_of, free_ports, get, ready, running, substituted, write_commands
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "plugin-authors.md").read_text(encoding="utf-8")
+PAGE = pages.page("plugin-authors.md")
 
 pytestmark = pytest.mark.slow
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    return pages.blocks(PAGE, language)
 
 
 @pytest.fixture
 def ports() -> dict[str, str]:
-    """The page's ports, and free ones to use instead."""
-    return {"8001": str(free_port()), "9096": str(free_port())}
+    return free_ports()
 
 
 PIP = """#!/bin/sh
@@ -52,13 +40,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """The page's commands on the PATH."""
     commands, site = tmp_path / "bin", tmp_path / "site"
     commands.mkdir()
-    for command, arguments in (("waggle", "-m extender.cli "), ("python", ""), ("pytest", "-m pytest ")):
-        (commands / command).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
+    write_commands(commands, {"waggle": "-m extender.cli", "python": "", "pytest": "-m pytest"})
     (commands / "pip").write_text(PIP.format(python=sys.executable, site=site))
-    for command in commands.iterdir():
-        command.chmod(0o755)
-    path = os.pathsep.join((str(commands), os.environ["PATH"]))
-    return {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join((str(site), str(ROOT)))}
+    (commands / "pip").chmod(0o755)
+    return environment_of(commands, site)
 
 
 def sh(script: str, folder: Path, environment: dict[str, str]) -> str:
@@ -91,48 +76,13 @@ def project(tmp_path: Path, environment: dict[str, str], ports: dict[str, str]) 
 @pytest.fixture
 def started(project: Path, ports: dict[str, str], environment: dict[str, str]) -> Iterator[dict[str, str]]:
     """The three programs of the page run."""
-    line_of = [line.removesuffix(" &") for block in blocks("sh") for line in block.splitlines() if line.endswith(" &")]
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        for number, line in enumerate(line_of):
-            with (project / f"{number}.log").open("wb") as log:
-                command = ["sh", "-c", substituted(line, ports)]
-                running.append(
-                    subprocess.Popen(
-                        command, cwd=project, env=environment, stdout=log, stderr=log, start_new_session=True
-                    )
-                )
-            if number == 0:
-                eventually(lambda: "kubeconfig is" in (project / "0.log").read_text())
+    lines = [line.removesuffix(" &") for block in blocks("sh") for line in block.splitlines() if line.endswith(" &")]
+    with running([substituted(line, ports) for line in lines], project, environment):
         yield ports
-    finally:
-        for process in reversed(running):
-            os.killpg(process.pid, signal.SIGTERM)
-        for process in running:
-            process.wait(20)
-
-
-def substituted(text: str, ports: dict[str, str]) -> str:
-    for there, here in ports.items():
-        text = text.replace(there, here)
-    return text
-
-
-def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        return json.load(answer)
 
 
 def states(url: str) -> list[str]:
     return sorted(pod["state"] for pod in get(f"{url}/v1/inspect/pods")["items"])
-
-
-def ready(url: str) -> bool:
-    try:
-        urllib.request.urlopen(f"{url}/readyz", timeout=10).close()
-    except (urllib.error.URLError, ConnectionError):
-        return False
-    return True
 
 
 def test_the_workload_is_simulated_as_the_page_shows(project: Path, environment: dict[str, str]) -> None:

@@ -21,6 +21,7 @@ from extender.server.cache_comparer import CacheComparer
 from extender.settings import ClusterSettings, Settings
 from extender.web.app import create_app
 from tests.support.http.fixed_runtime import FixedRuntime
+from tests.support.pages import blocks
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -104,7 +105,7 @@ def test_the_http_page_names_every_parameter() -> None:
 
 def test_the_quick_start_configures_kube_scheduler_as_the_manifest_does() -> None:
     page = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (block,) = blocks(page, "yaml")
     manifest = ROOT / "manifests" / "kube-scheduler" / "kube-scheduler-config.yaml"
     told, applied = yaml.safe_load(block), yaml.safe_load(manifest.read_text(encoding="utf-8"))
     (extender,) = applied["extenders"]

@@ -8,9 +8,9 @@ from algorithm.conformance.judges import (
     changes,
     copies,
     declared,
-    habits,
     preemptions,
     records,
+    side_effects,
     traces,
     views,
 )
@@ -18,7 +18,7 @@ from algorithm.conformance.judges import (
 #: The side effects come first: a socket that cannot be opened makes answers differ, too.
 JUDGES: dict[str, type[Judge]] = {
     judge.name: judge
-    for room in (habits, answers, traces, preemptions, records, changes, copies, views, declared)
+    for room in (side_effects, answers, traces, preemptions, records, changes, copies, views, declared)
     for judge in vars(room).values()
     if isinstance(judge, type) and issubclass(judge, Judge) and hasattr(judge, "name")
 }

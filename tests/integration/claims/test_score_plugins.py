@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -22,8 +21,9 @@ from extender.settings import Settings, SettingsError
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.claim_objects import add_pool, condition, object_world, pool_status
 from tests.support.cluster.claim_world import claim_world
+from tests.support.pages import blocks, page
 
-PAGE = (Path(__file__).parents[3] / "docs" / "claim-scores.md").read_text(encoding="utf-8")
+PAGE = page("claim-scores.md")
 ASKED = ClaimAsked(request="r", claim="c", pool=PoolKey("default", "python"))
 POD = WarmPod(uid="u", namespace="default", name="p", resource_version="1")
 #: More plug-ins, all of which are wrong.
@@ -41,7 +41,7 @@ NONE = create
 
 
 def block(language: str, number: int = 0) -> str:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)[number]
+    return blocks(PAGE, language)[number]
 
 
 @pytest.fixture(autouse=True)

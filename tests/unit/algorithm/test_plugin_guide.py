@@ -19,17 +19,12 @@ from algorithm.model import Node, Pod
 from algorithm.registry import AlgorithmError, create
 from extender.operate.scaffold.writing import contents
 from extender.settings import Settings
+from tests.support.pages import blocks, page
 
-PAGE = (Path(__file__).parents[3] / "docs" / "plugin-authors.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-
-
-ALGORITHM, CONTRACT, TEST, EXPLAIN = blocks("python")
-(ENTRY_POINT,) = blocks("toml")
-CONFIG, SCHEDULER = blocks("yaml")
+PAGE = page("plugin-authors.md")
+ALGORITHM, CONTRACT, TEST, EXPLAIN = blocks(PAGE, "python")
+(ENTRY_POINT,) = blocks(PAGE, "toml")
+CONFIG, SCHEDULER = blocks(PAGE, "yaml")
 PACKAGE = contents("slots")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,12 +23,13 @@ from extender.lab.fgd_study import _pod as pod_of
 from extender.lab.openb import PodLine, read_nodes, read_pods
 from extender.lab.translate import Translator
 from extender.lab.workload import Job
+from tests.support.pages import blocks, page
 from tests.unit.lab.test_fgd_study import NODES
 from tests.unit.lab.test_fgd_study import PODS as LINES
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "paper-to-cluster.md").read_text(encoding="utf-8")
-PIECES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+PAGE = page("paper-to-cluster.md")
+PIECES = blocks(PAGE, "python")
 TEXT = "\n\n".join(PIECES)
 
 

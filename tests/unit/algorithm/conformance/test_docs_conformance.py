@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from algorithm.conformance.catalogue import ABILITIES, CHECKS
 from algorithm.conformance.report import listed
 from algorithm.registry import API_VERSION
 from tests.support.conformance.slots import Settings
+from tests.support.pages import blocks, page
 
-PAGE = (Path(__file__).parents[4] / "docs" / "conformance.md").read_text(encoding="utf-8")
+PAGE = page("conformance.md")
 ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| (?:`(\w+)`)? ?\|$", re.MULTILINE)
 
 
@@ -30,9 +30,7 @@ def test_abilities_are_optional_methods() -> None:
 
 
 def test_the_world_on_the_page_draws_pods() -> None:
-    (text,) = (
-        block for block in re.findall(r"^```py\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE) if "def world" in block
-    )
+    (text,) = (block for block in blocks(PAGE, "py") if "def world" in block)
     names: dict[str, object] = {"Settings": Settings}
     exec(compile(text, "docs/conformance.md", "exec"), names)
     worlds = names["WORLDS"]

@@ -9,8 +9,8 @@ import pytest
 
 from algorithm.conformance.calls import AddNode, FoundBound, Submit, Update, UpdateNode
 from algorithm.conformance.observation import numbers, observe
-from algorithm.conformance.poison import InjectedFault, poisoned
 from algorithm.conformance.replayed import ReplayedLife
+from algorithm.conformance.unreadable_records import InjectedFault, unreadable
 from algorithm.fgd import FgdAlgorithm
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.model import Node, Pod
@@ -58,7 +58,7 @@ def test_it_changes_nothing(
     before = observe(life)
     kept = dict(life.nodes), dict(life.waiting), dict(life.allocated)
     try:
-        with poisoned(made, field, after) as bad:
+        with unreadable(made, field, after) as bad:
             life._carry_out(bad)
     except InjectedFault:
         life.cluster.nodes, life.cluster.waiting, life.cluster.allocated = kept

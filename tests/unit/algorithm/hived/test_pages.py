@@ -9,6 +9,7 @@ import yaml
 from algorithm.hived import HivedSettings
 from algorithm.hived.cells.config import HivedConfig
 from algorithm.hived.formats.podspec import SPEC, parse_spec
+from tests.support.pages import blocks
 
 PAGES = Path(__file__).parents[4] / "docs"
 
@@ -21,10 +22,9 @@ def page():
 @pytest.fixture(scope="module")
 def example(page):
     """The one that has this in it."""
-    blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
 
     def find(key: str):
-        [block] = [block for block in blocks if key in block]
+        [block] = [block for block in blocks(page, "yaml") if key in block]
         return yaml.safe_load(block)
 
     return find

@@ -1,23 +1,23 @@
-"""Judges of what a call does beside its work. `algorithm.conformance.habits` notices it."""
+"""Judges of what a call does beside its work. `algorithm.conformance.side_effects` notices it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from algorithm.conformance import habits
+from algorithm.conformance import side_effects
 from algorithm.conformance.calls import Call
 from algorithm.conformance.guard import TOO_LATE, TOO_LONG, TOO_MUCH
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.observation import look_around
 
 
-class _OfHabits(Judge):
+class _OfSideEffects(Judge):
     """What was noticed since the last look; the life's guard collects it for all judges."""
 
     def __init__(self, life: Any) -> None:
         super().__init__(life)
-        habits.install()
-        self._read = len(life.guard.habits)
+        side_effects.install()
+        self._read = len(life.guard.side_effects)
 
     def after(self, call: Call, answer: Any) -> None:
         if self.life.look == "always":
@@ -39,7 +39,7 @@ class _OfHabits(Judge):
         self._look(None)
 
     def _look(self, call: Call | None) -> None:
-        noticed = self.life.guard.habits
+        noticed = self.life.guard.side_effects
         while self._read < len(noticed):
             each = noticed[self._read]
             self._read += 1
@@ -47,31 +47,31 @@ class _OfHabits(Judge):
             promise(each.check != self.name, f"{each.what} {during}")
 
 
-class PrintsNothing(_OfHabits):
+class PrintsNothing(_OfSideEffects):
     name = "prints-nothing"
 
 
-class OpensNoFiles(_OfHabits):
+class OpensNoFiles(_OfSideEffects):
     name = "opens-no-files"
 
 
-class OpensNoSockets(_OfHabits):
+class OpensNoSockets(_OfSideEffects):
     name = "opens-no-sockets"
 
 
-class StartsNoThreads(_OfHabits):
+class StartsNoThreads(_OfSideEffects):
     name = "starts-no-threads"
 
 
-class ReadsNoEnvironment(_OfHabits):
+class ReadsNoEnvironment(_OfSideEffects):
     name = "reads-no-environment"
 
 
-class ReadsNoClock(_OfHabits):
+class ReadsNoClock(_OfSideEffects):
     name = "reads-no-clock"
 
 
-class UsesNoRandomNumbers(_OfHabits):
+class UsesNoRandomNumbers(_OfSideEffects):
     name = "uses-no-random-numbers"
 
 

@@ -44,7 +44,7 @@ class _Raising(tuple[Any, ...]):
 
 
 @contextmanager
-def poisoned(change: Any, field: str, after: int) -> Iterator[Any]:
+def unreadable(change: Any, field: str, after: int) -> Iterator[Any]:
     """The change with a record of which `field` raises when it is read for the time `after`, but only meanwhile."""
     switch = _Switch(max(1, after))
     try:

@@ -88,7 +88,7 @@ _MOST_STARTED = 64
 _MOST_NOTICED = 32
 
 
-class Habit(NamedTuple):
+class SideEffect(NamedTuple):
     """One thing that was noticed: the check that it breaks, and what it was."""
 
     check: str
@@ -96,13 +96,13 @@ class Habit(NamedTuple):
 
 
 class _State:
-    sink: list[Habit] | None = None
+    sink: list[SideEffect] | None = None
     is_installed = False
     started = 0
 
 
 @contextmanager
-def watching(sink: list[Habit]) -> Iterator[None]:
+def watching(sink: list[SideEffect]) -> Iterator[None]:
     """Record what is noticed in `sink`, meanwhile. Nothing is recorded unless `install` was called before."""
     written = _bytes_of_output()
     before, _State.sink = _State.sink, sink
@@ -116,7 +116,7 @@ def watching(sink: list[Habit]) -> Iterator[None]:
         _State.sink = before
         sys.stdout, sys.stderr = out, err
         if (more := _bytes_of_output() - written) > 0:
-            _notice(sink, Habit("prints-nothing", f"it wrote {more} bytes past `print`"))
+            _notice(sink, SideEffect("prints-nothing", f"it wrote {more} bytes past `print`"))
 
 
 def _bytes_of_output() -> int:
@@ -135,10 +135,10 @@ def _bytes_of_output() -> int:
     return total
 
 
-def _notice(sink: list[Habit], habit: Habit) -> None:
+def _notice(sink: list[SideEffect], effect: SideEffect) -> None:
     """Record the first thing of each kind, and a few more."""
-    if len(sink) < _MOST_NOTICED or all(each.check != habit.check for each in sink):
-        sink.append(habit)
+    if len(sink) < _MOST_NOTICED or all(each.check != effect.check for each in sink):
+        sink.append(effect)
 
 
 def install() -> None:
@@ -166,7 +166,7 @@ def install() -> None:
 def _wrapped(call: Callable[..., Any], check: str, what: str) -> Callable[..., Any]:
     def noticed(*args: Any, **kwargs: Any) -> Any:
         if _State.sink is not None and not _is_ours(sys._getframe(1).f_globals.get("__name__", "")):
-            _notice(_State.sink, Habit(check, what))
+            _notice(_State.sink, SideEffect(check, what))
         return call(*args, **kwargs)
 
     return noticed
@@ -185,7 +185,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
     if check is None or (check == "opens-no-files" and _imports()):
         return
     shown = ", ".join(repr(each)[:100] for each in args[:2])
-    _notice(sink, Habit(check, f"{event}({shown})"))
+    _notice(sink, SideEffect(check, f"{event}({shown})"))
     _State.started += 1
     if _State.started > _MOST_STARTED and check in ("starts-no-threads", "opens-no-sockets"):
         raise PermissionError(f"{event}: the algorithm has started or opened {_MOST_STARTED} things already")
@@ -223,7 +223,7 @@ class _Output:
 
     def write(self, text: str) -> int:
         if _State.sink is not None and not text.isspace() and text:
-            _notice(_State.sink, Habit("prints-nothing", f"it wrote {text[:100]!r} to {self._name}"))
+            _notice(_State.sink, SideEffect("prints-nothing", f"it wrote {text[:100]!r} to {self._name}"))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
