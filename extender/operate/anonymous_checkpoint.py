@@ -74,9 +74,12 @@ class Words:
     def __contains__(self, text: object) -> bool:
         return text in self.texts or text in self.words
 
-    def learn(self, values: Any) -> None:
-        """Add all texts in these values that are not marked as names."""
-        self.texts.update(leaf for leaf in _leaves(values) if "\0" not in leaf)
+    def learn(self, values: Any, *, also_words: bool = False) -> None:
+        """Add all texts in these values that are not marked as names, and their words if they may stand elsewhere."""
+        texts = {leaf for leaf in _leaves(values) if "\0" not in leaf}
+        self.texts.update(texts)
+        if also_words:
+            self.words.update(word for text in texts for word in words_of(text))
 
     def _read(self, tree: ast.Module) -> None:
         said = {id(found) for each in ast.walk(tree) if (found := _docstring(each)) is not None}
@@ -196,7 +199,8 @@ class State:
     def fixed(self, found: set[str]) -> set[str]:
         """Return the names that are words of the program, too; `found` are all names. Learns the words of records."""
         marking = Renaming(lambda text: f"\0{text}", found.__contains__, KEPT, self._words, self._keys)
-        self._words.learn(msgspec.to_builtins([_renamed(record, marking) for _, record in self._records]))
+        records = msgspec.to_builtins([_renamed(record, marking) for _, record in self._records])
+        self._words.learn(records, also_words=True)  # a text about `example.com/gpu` has the word `example.com`
         return found & self._words.texts
 
     def collect_rest(self, found: set[str]) -> None:

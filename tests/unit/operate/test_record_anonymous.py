@@ -138,6 +138,19 @@ def test_a_folder_that_has_lost_its_first_segments(tmp_path: Path) -> None:
     assert (replayed.exit_code, "8 events" in replayed.output) == (0, True)
 
 
+def test_the_name_of_a_resource_in_a_text_of_the_state_is_no_name(tmp_path: Path) -> None:
+    """Half of it was taken for one, of which the command then said that it is still there."""
+    folder = two_nodes().write_folder(tmp_path / "folder", every=15)
+    (folder / "000001.waggle-log.gz").unlink()
+    said_of_c = "node never has enough nvidia.com/gpu"
+    assert said_of_c in plain(folder / "000002.waggle-checkpoint.gz")
+    out = tmp_path / "anonymous.gz"
+    done = waggle("record", "anonymize", folder, out)
+    assert "still in it" not in done.output
+    assert done.exit_code == 0
+    assert said_of_c in plain(out)
+
+
 def test_without_its_first_event_and_without_a_checkpoint_it_is_refused(tmp_path: Path) -> None:
     folder = two_nodes().write_folder(tmp_path / "folder", every=8)
     (folder / "000001.waggle-log.gz").unlink()
