@@ -14,8 +14,9 @@ from extender.replay.moments import duration_text
 
 #: Tenants with rows of their own, and differences that are named.
 MOST_TENANTS, MOST_DIFFERENCES = 20, 10
-#: A job counts as placed at the same time if the times differ by no more than this: seconds, or a part of its waiting.
-_CLOSE, _CLOSE_PART = 10.0, 0.1
+#: A job counts as placed at the same time if the times differ by no more than this: seconds, but no more than a part of
+#: the whole time, in which all jobs of a short recording would agree; or a part of its waiting.
+_CLOSE, _CLOSE_SHARE, _CLOSE_PART = 10.0, 0.01, 0.1
 _LONGEST_REASON: Final = 160
 _HOUR = 3600.0
 
@@ -117,18 +118,19 @@ def _pods(jobs: Iterable[JobResult], has: Callable[[JobResult], bool]) -> str:
 def closeness(made: Counterfactual) -> str:
     """Return a sentence: for how many jobs the simulation with the recorded settings agrees with what happened."""
     pairs = list(zip(made.recorded.jobs, made.baseline.jobs, strict=False))
-    close = sum(_is_close(then, now) for then, now in pairs)
+    within = min(_CLOSE, _CLOSE_SHARE * made.horizon)
+    close = sum(_is_close(then, now, within) for then, now in pairs)
     share = f" ({100 * close / len(pairs):.0f} %)" if pairs else ""
     return (
         f"The simulation with the recorded settings agrees for {close} of {len(pairs)} jobs{share}: they never "
-        f"started, or started when they really did, within {_CLOSE:g} s or a tenth of their waiting time."
+        f"started, or started when they really did, within {within:.2g} s or a tenth of their waiting time."
     )
 
 
-def _is_close(then: JobResult, now: JobResult) -> bool:
+def _is_close(then: JobResult, now: JobResult, within: float) -> bool:
     if then.start is None or now.start is None:
         return then.start is now.start
-    return abs(then.start - now.start) <= max(_CLOSE, _CLOSE_PART * (then.start - then.arrival))
+    return abs(then.start - now.start) <= max(within, _CLOSE_PART * (then.start - then.arrival))
 
 
 # -- what differs most ------------------------------------------------------------------------------------------------

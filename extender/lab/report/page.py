@@ -89,8 +89,8 @@ def page_of(results: Results, *, command: str = "") -> str:
     runs = results.runs[:MOST_RUNS]
     title = f"Simulation of {results.workload or 'a workload'}"
     body = [_head(results, title), *_warnings(results, runs)]
-    if found := sentences(runs):
-        body.append(f"<h2>In short</h2>{_list(found)}")
+    if runs:
+        body.append(f"<h2>In short</h2>{_list(sentences(runs) or [_nothing_in_short(runs)])}")
     body += ["<h2>Figures</h2>", _legend(runs), _figures(runs), "<h2>All measures</h2>"]
     body.append(f'<div class="scroll" role="region" aria-label="All measures" tabindex="0">{table(runs)}</div>')
     body += ["<h2>What is measured</h2>", _definitions(), "<h2>Repeat it</h2>", _repeat(results, runs, command)]
@@ -139,6 +139,15 @@ def _warnings(results: Results, runs: Sequence[Run]) -> list[str]:
     if len(results.runs) > len(runs):
         found.append(f"Only the first {len(runs)} of {len(results.runs)} runs are shown.")
     return [f'<p class="warn">{text(each, LONGEST_REMARK)}</p>' for each in found]
+
+
+def _nothing_in_short(runs: Sequence[Run]) -> str:
+    if len(runs) == 1:
+        return f"Only {runs[0].name} ran, so there is nothing to compare it with."
+    return (
+        "In none of queueing delay, use of GPUs, lost work and fairness, as far as they can be measured here, is one "
+        "run better than another."
+    )
 
 
 def _legend(runs: Sequence[Run]) -> str:

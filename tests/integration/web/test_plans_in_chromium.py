@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from extender.embedded.apiserver.server import serve_in_thread
+from extender.plan.showing.difference import NO_DIFFERENCE
 from tests.integration.web.test_page_for_everybody import CUT_OFF, violations, width
 from tests.support.apiserver.cluster_objects import node, pod
 from tests.support.cluster.plans import serving
@@ -123,3 +124,9 @@ def test_axe_finds_nothing_with_a_plan(server: str, browser: Browser, width: int
     assert violations(browser) == []
     assert browser.run("document.documentElement.scrollWidth") <= width
     assert browser.run(CUT_OFF) == []
+
+
+def test_a_what_if_that_changes_nothing_is_told_in_the_words_of_the_command(server: str, browser: Browser) -> None:
+    look(browser, server)
+    ask(browser, MANIFEST, algorithm="packing")
+    assert NO_DIFFERENCE in browser.text(".plan-result")

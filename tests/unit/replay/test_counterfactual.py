@@ -10,7 +10,7 @@ import yaml
 from msgspec.structs import replace
 
 from extender.lab.generator import Options, generate
-from extender.lab.results import Run
+from extender.lab.results import JobResult, Run
 from extender.lab.run.simulation import RunOptions
 from extender.lab.workload import CPU, GPU, Job, MachineNode, Workload
 from extender.policies import policy_of
@@ -103,6 +103,24 @@ def test_the_simulation_with_the_recorded_settings_is_what_happened(made: Counte
     assert made.baseline.measures.lost_gpu_milli_seconds == pytest.approx(
         made.recorded.measures.lost_gpu_milli_seconds, rel=1e-4
     )
+
+
+@pytest.mark.parametrize(
+    ("horizon", "within", "agrees"),
+    [(100.0, "1", False), (450.0, "4.5", False), (900.0, "9", True), (5000.0, "10", True)],
+)
+def test_how_close_two_times_must_be_fits_the_length_of_the_recording(
+    made: Counterfactual, horizon: float, within: str, agrees: bool
+) -> None:
+    then = JobResult(name="j", arrival=0.0, start=0.0)
+    found = made._replace(
+        recorded=replace(made.recorded, jobs=(then,)),
+        baseline=replace(made.baseline, jobs=(replace(then, start=5.0),)),
+        horizon=horizon,
+    )
+    said = closeness(found)
+    assert f"agrees for {int(agrees)} of 1 jobs" in said
+    assert f"within {within} s or a tenth" in said
 
 
 def test_hived_is_what_happened_and_packing_gets_its_gangs_priorities_and_tenants(tmp_path: Path) -> None:

@@ -97,10 +97,15 @@ function verdict({ total, rows }) {
   return parts.filter(Boolean).join(", ") || (rows?.length ? "nothing changes" : "nothing waits, and nothing changes");
 }
 
-function differs({ gangs_more, gangs_fewer, pods_more, pods_fewer }) {
+// The words are those of `waggle plan`.
+function differs({ gangs_more, gangs_fewer, pods_more, pods_fewer, pods_deleted, changed }) {
+  const others = (changed || []).length;
+  if (!others) return element("p", {}, "The change makes no difference.");
   const more = (what, plus, minus) => (plus || minus) && `${number(plus)} ${what}${plus === 1 ? "" : "s"} more would run, ${number(minus)} fewer`;
   const parts = [more("gang", (gangs_more || []).length, (gangs_fewer || []).length), more("pod", pods_more || 0, pods_fewer || 0)].filter(Boolean);
-  return element("p", {}, "Against the same without these changes: ", parts.join("; ") || "nothing differs");
+  if (pods_deleted) parts.push(`${number(pods_deleted)} pod${pods_deleted === 1 ? " is" : "s are"} deleted by the change`);
+  const same = `as much would run; ${number(others)} object${others === 1 ? "" : "s"} would have another place, order or reason`;
+  return element("p", {}, "Against the same without these changes: ", parts.join("; ") || same);
 }
 
 const COLUMNS = ["What", "Object", "Node", "Why", "What would help"];

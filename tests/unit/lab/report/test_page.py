@@ -89,6 +89,18 @@ def read(page: str) -> Reader:
     return reader
 
 
+def in_short(*runs: Run) -> str:
+    found = re.search(r"<h2>In short</h2>(.*?)<h2>", page_of(results(*runs)))
+    return "" if found is None else re.sub(r"<[^>]*>", "", found[1])
+
+
+def test_a_page_says_why_there_is_nothing_to_say_in_short():
+    assert in_short(a_run("fgd")) == "Only fgd ran, so there is nothing to compare it with."
+    assert in_short(a_run("one"), a_run("two")).startswith("In none of queueing delay, use of GPUs, lost work and")
+    assert "Jobs wait least under one" in in_short(a_run("one"), a_run("two", delays=(900, 900, 900, 900)))
+    assert in_short() == ""
+
+
 def test_the_page_is_well_formed_and_loads_nothing() -> None:
     page = page_of(results(a_run(), a_run("fgd")), command="waggle simulate")
     found = read(page)
