@@ -17,7 +17,7 @@ from extender.vpods.writing import Writing
 
 #: How many vpods are decided after one event.
 DECISIONS = 64
-#: So many usable pods make a decision count for one more.
+#: So many pods make a decision count for one more.
 PODS = 500
 #: How many problems of a status are named.
 MOST_PROBLEMS = 3
@@ -80,8 +80,7 @@ class Deciding:
         placement = self._place(key, hosted, tracked, vpod)
         if placement is None or _waits(tracked, vpod, placement):
             return
-        is_draining = hosted.draining is not None and key not in self._state.scaling
-        if is_draining and _is_hurt(hosted, vpod, placement):
+        if hosted.draining is not None and key not in self._state.scaling and self._is_hurt(hosted, vpod, placement):
             self._scaling.no_room(key)
             placement = self._place(key, hosted, tracked, vpod)
             if placement is None:
@@ -187,6 +186,22 @@ class Deciding:
         state.scales.set(key, ends)
         return False
 
+    def _is_hurt(self, hosted: HostedSet, vpod: VPodState, placement: Placement) -> bool:
+        """Whether a vpod lacks vreplicas that it has, or would get and keep, on the pods that are emptied."""
+        if not placement.left:
+            return False
+        stays = sum(_stay(hosted, vpod, placement.left).values())
+        since = hosted.waiting.get(vpod.key)
+        if since is None or placement.placed + stays < min(vpod.wanted, sum(vpod.placed.values())):
+            return True
+        try:
+            undrained = hosted.place_undrained(vpod, self._state.nodes, self._state.now)
+        except PolicyFault:
+            return True
+        seconds = hosted.settings.partial_seconds
+        gives_back = undrained.left and seconds is not None and self._state.now >= since + seconds
+        return not gives_back and undrained.placed > placement.placed
+
     def _tell_problems(self, tracked: Tracked) -> None:
         if tracked.problems != tracked.noticed_problems:
             tracked.noticed_problems = tracked.problems
@@ -203,17 +218,11 @@ class Deciding:
 
 
 def _weight(hosted: HostedSet) -> int:
-    """What a decision counts for: it looks at all usable pods, and `v0.43.0` does so for each vreplica."""
-    return DECISIONS // 2 if hosted.settings.policy == "v0.43.0" else 1 + len(hosted.state.usable) // PODS
-
-
-def _is_hurt(hosted: HostedSet, vpod: VPodState, placement: Placement) -> bool:
-    """Whether a vpod lacks room since the last pods are closed: it lacked none before, or has less than before."""
-    if not placement.left:
-        return False
-    has = min(vpod.wanted, sum(vpod.placed.values()))
-    stays = sum(_stay(hosted, vpod, placement.left).values())
-    return vpod.key not in hosted.waiting or placement.placed + stays < has
+    """What a decision counts for: it looks at all usable pods, and closes and opens those that are emptied. `v0.43.0`
+    looks at them for each vreplica."""
+    closed = 0 if hosted.draining is None else max(0, hosted.replicas - hosted.draining)
+    pods = len(hosted.state.usable) + 2 * closed
+    return DECISIONS // 2 if hosted.settings.policy == "v0.43.0" else 1 + pods // PODS
 
 
 def _remember(hosted: HostedSet, name: str, placement: Placement) -> None:

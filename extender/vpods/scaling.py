@@ -1,7 +1,7 @@
 """The replicas of sets: they grow at once, and shrink when the last pods have been emptied.
 
-A drain ends with fewer replicas, or it is stopped: more is wanted, or a vpod would lose vreplicas or lacks room only
-since it began. A vpod that lacked room before and loses nothing stops no drain.
+A drain ends with fewer replicas, or it is stopped: more is wanted, or a vpod lacks vreplicas that it has, or would get
+and keep, on the pods that are emptied. A vpod that would lack room without the drain as well stops none.
 
 Draining comes to an end. Between two changes that are not the engine's own (of what vpods want, of settings, of pods
 that stay, of replicas by somebody else) each drain that begins is lower in this order: first the fewest replicas from

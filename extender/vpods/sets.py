@@ -226,6 +226,19 @@ class HostedSet:
             raise PolicyFault(self.policy_fault)
         return self.policy(vpod, self.state, self.moves_left)
 
+    def place_undrained(self, vpod: VPodState, nodes: Mapping[str, HostNode], now: float) -> Placement:
+        """Ask the policy as if the last pods were open. It takes O(pods that are emptied). Raises PolicyFault."""
+        draining, self.draining = self.draining, None
+        closed = range(self.replicas if draining is None else draining, self.replicas)
+        try:
+            for ordinal in closed:
+                self.refresh(ordinal, nodes, now)
+            return self.place(vpod)
+        finally:
+            self.draining = draining
+            for ordinal in closed:
+                self.refresh(ordinal, nodes, now)
+
     def count_pods_of(self, vpod: VPodState, number: int) -> None:
         """Count, or no longer count, how many distinct pods a vpod needs."""
         limit = -(-vpod.wanted // vpod.max_per_pod) if vpod.max_per_pod else 0

@@ -1,6 +1,8 @@
 """Drains come to an end: they shrink the set, or stop, and vreplicas do not go back and forth for ever."""
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from extender.vpods.copies import copy_set
 from extender.vpods.events import TermBegun
@@ -33,6 +35,18 @@ def test_a_vpod_that_had_no_room_before_stops_no_drain(overlap_seconds, max_move
     assert (world.placed("a"), world.placed("b"), world.workload.replicas) == ({"ss-0": 2}, {}, 1)
     assert world.moves == 3  # one of a to the first pod, and what b gave back
     assert "DrainStopped" not in [notice.reason for notice in world.notices]
+
+
+def test_a_vpod_that_gets_all_on_the_last_pod_stops_the_drain():
+    world = a_set_beyond_its_bound(overlap_seconds=10.0)
+    pass_time(world, 35)
+    assert (world.engine.sets[SET].draining, world.placed("b")) == (1, {})
+    world.want("b", 1)
+    world.settle()
+    assert world.engine.sets[SET].draining is None
+    pass_time(world, 10_000)
+    assert (world.placed("a"), sum(world.placed("b").values())) == ({"ss-0": 1, "ss-1": 1}, 1)
+    assert world.workload.replicas == 2
 
 
 def a_set_that_cannot_shrink(**settings):
@@ -134,3 +148,62 @@ def test_a_dry_run_knows_which_drains_have_led_nowhere():
         pass
     plan = planning.result()
     assert (plan.is_at_rest, plan.steps) == (True, [])
+
+
+SETS = st.fixed_dictionaries(
+    {
+        "replicas": st.integers(1, 5),
+        "capacity": st.integers(1, 4),
+        "zones": st.integers(1, 2),
+        "max_moves": st.sampled_from([1, 16]),
+        "max_replicas": st.integers(1, 5),
+        "scale_down_step": st.integers(0, 1),
+        "scale_up_step": st.integers(0, 1),
+        "policy": st.sampled_from(["balanced", "mine"]),
+        "overlap_seconds": st.sampled_from([0.0, 10.0]),
+        "partial_seconds": st.sampled_from([30.0, None]),
+    }
+)
+STEPS = st.one_of(
+    st.tuples(st.just("want"), st.sampled_from("abc"), st.integers(0, 7), st.integers(0, 3), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["bound", "capacity", "scale"]), st.integers(1, 5)),
+    st.tuples(st.just("cordon"), st.sampled_from(["n0", "n1", "n2"])),
+)
+
+
+def take(world, step, *numbers):
+    if step == "want":
+        name, wanted, spread, max_per_pod = numbers
+        world.want(name, wanted, spread=spread, max_per_pod=max_per_pod)
+    elif step == "cordon":
+        world.serve(*numbers, serves=False)
+    elif step == "scale":
+        world.scale(*numbers)
+    else:
+        world.configure(**{"max_replicas" if step == "bound" else step: numbers[0]})
+    world.settle()
+
+
+def comes_to_rest(settings, steps):
+    world = World(scale_down_seconds=30.0, unready_seconds=20.0, **settings)
+    for step in steps:
+        take(world, *step)
+    pass_time(world, 5000)
+    before = world.version
+    for _ in range(80):
+        world.pass_time(100.0)
+        world.settle()
+    assert world.version == before, world.notices[-10:]
+
+
+@given(SETS, st.lists(STEPS, min_size=2, max_size=7))
+@settings(max_examples=15, deadline=None, derandomize=True)
+def test_every_small_set_comes_to_rest(settings, steps):
+    comes_to_rest(settings, steps)
+
+
+@pytest.mark.slow
+@given(SETS, st.lists(STEPS, min_size=2, max_size=7))
+@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+def test_every_small_set_comes_to_rest_for_longer(settings, steps):
+    comes_to_rest(settings, steps)
