@@ -7,7 +7,8 @@
 Each step takes some milliseconds, so that the recorder's thread does not fall behind meanwhile. A copy lacks algorithms
 that are just being prepared (`Preparations`), so none is made then.
 
-An algorithm that cannot be copied, or whose state cannot be written, gets no checkpoints: `impossible` says why.
+An algorithm that cannot be copied, or whose state cannot be written, gets no checkpoints: `impossible` says why. Nor is
+there another one after one for which the folder has no room.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ class CopyBusy(Exception):  # noqa: N818 - what happened
     """The engine cannot be copied now."""
 
 
+class _TooLargeError(Exception):
+    """The folder has no room for the checkpoint."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Where checkpoints come from. `in_turns` makes each piece under the engine's lock, and raises CopyBusy if that is
@@ -64,6 +69,7 @@ class Checkpointer:
         #: Why none can be made; "" if they can.
         self.impossible = ""
         self._wanted: Path | None = None
+        self._has_room: Callable[[int], bool] = lambda _size: True
         self._work: Generator[Path | None, None, None] | None = None
         self._not_before = 0.0
         self._held = 0.0
@@ -80,10 +86,11 @@ class Checkpointer:
         """Whether one is to be made, now or later."""
         return self._wanted is not None
 
-    def want(self, path: Path) -> None:
-        """Make a checkpoint at this path as soon as possible, if one can be made."""
+    def want(self, path: Path, has_room: Callable[[int], bool]) -> None:
+        """Make a checkpoint at this path as soon as possible, if one can be made. `has_room`: whether so many bytes of
+        it may be on the disk; it is asked while it grows."""
         if not self.impossible:
-            self._wanted = path
+            self._wanted, self._has_room = path, has_room
 
     def step(self) -> Path | None:
         """Do some of the work; returns the path of a checkpoint that is complete."""
@@ -95,7 +102,7 @@ class Checkpointer:
             return self._some()
         except CopyBusy:
             self._later()
-        except (NotImplementedError, GraphError) as error:
+        except (NotImplementedError, GraphError, _TooLargeError) as error:
             self._give_up(str(error))
         except OSError as error:
             self._complain(str(error))
@@ -148,6 +155,7 @@ class Checkpointer:
         try:
             for line in encode_checkpoint(twin, head, secrets=self._masks.texts):
                 file.write(line)
+                self._check_room(file.bytes)
                 yield None
             file.finish()
         except BaseException:
@@ -156,6 +164,10 @@ class Checkpointer:
         self.last_bytes = file.bytes
         self._not_before = time.monotonic() + self._held * _LOCK_SHARE
         yield path
+
+    def _check_room(self, size: int) -> None:
+        if not self._has_room(size):
+            raise _TooLargeError(f"one takes more than {size} bytes, for which the folder has no room")
 
     def _copy(self) -> Generator[None, None, SchedulerStateMachine]:
         """Yield after each piece, and return the copy."""

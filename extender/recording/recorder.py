@@ -395,8 +395,12 @@ class Recorder:
 
     def _want_checkpoint(self) -> None:
         if self._checkpointer is not None and not self._is_making:
-            self._checkpointer.want(self._folder.path / name_of(self._number, CHECKPOINT))
+            self._checkpointer.want(self._folder.path / name_of(self._number, CHECKPOINT), self._has_room)
             self._waiting.wake.set()
+
+    def _has_room(self, size: int) -> bool:
+        """Whether a checkpoint may have so many bytes; deletes what is too old."""
+        return self._retention.tidy(size + 2 * self._segment_bytes, self._number)
 
     def _give_up_checkpoint(self) -> None:
         """Stop one that is being made: it would be from before a gap."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import secrets
 import shutil
 import threading
 import time
@@ -127,6 +129,36 @@ def test_old_segments_are_deleted_and_the_rest_replays_from_a_checkpoint(
     assert recording.starts[0].head is not None
     assert sum(each.path.stat().st_size for each in files_in(tmp_path / "log")) < 160_000
     assert serving.recorder.status.checkpoints > 1
+
+
+def test_a_checkpoint_for_which_the_folder_has_no_room_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state had grown while events were lost. The folder was larger than it may be."""
+    quick(monkeypatch)
+    monkeypatch.setattr(module, "_RETRY", 60.0)
+    folder, most = tmp_path / "log", 60_000
+    serving = Serving(folder, most)
+    serving.begin()
+    eventually(lambda: serving.recorder.status.queued == 0)
+    next(folder.iterdir()).unlink()
+    while not serving.recorder.status.warning:
+        serving.churn(1)
+        time.sleep(0.01)
+    serving.handle(*(PodSeen(pod(secrets.token_hex(8))) for _ in range(2000)))
+    eventually(lambda: serving.recorder.status.lost >= 2000)
+    serving.recorder._retry_at = 0.0
+    largest = 0
+    while "has ended" not in serving.recorder.status.warning:
+        serving.churn(1)
+        time.sleep(0.01)
+        with contextlib.suppress(FileNotFoundError):  # it has its name now, or is deleted
+            largest = max(largest, sum(each.stat().st_size for each in folder.iterdir()))
+    serving.recorder.close()
+    assert 0 < largest <= most
+    assert "one takes more than" in serving.recorder.status.warning
+    assert "bytes, for which the folder has no room" in serving.recorder.status.warning
+    assert [each.suffix for each in folder.iterdir() if "checkpoint" in each.name] == []
 
 
 def test_a_segment_that_is_old_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
