@@ -16,7 +16,7 @@ from tests.conformance.lab_adversary.laws import DEFAULTS
 
 Data = dict[str, Any]
 #: Seconds within which a promise is kept: evictions and their back-offs take time.
-PATIENCE = 300.0
+PATIENCE = 2.0
 #: Seconds after the beginning of a run at which devices are counted: those that ended at that moment have gone.
 _LATER = 1e-4
 
@@ -51,10 +51,9 @@ class _Job:
         return is_certain and self.last <= at < self.end
 
     def span(self) -> tuple[float, float]:
-        """The time in which it may hold devices, or have held them."""
-        if self.together < self.pods or self.first is None:
-            return self.arrival, self.end if self.end is not None else float("inf")
-        return self.first, self.end if self.end is not None else float("inf")
+        """The time in which it may hold devices, from the first pod that had a place on."""
+        never = float("inf")
+        return never if self.first is None else self.first, never if self.end is None else self.end
 
 
 def _slots(cluster: Cluster, job: _Job, tenant: str) -> dict[str, int]:

@@ -161,6 +161,8 @@ def _job(random: Random, cluster: Cluster, number: int, arrival: float, prioriti
         "priority": -1 if random.random() < 0.4 else random.choice(priorities),
         "tenant": tenant,
     }
+    if job["priority"] < 0 and random.random() < 0.5:
+        job["seconds"] = 5000.0
     leafs = sorted(shape.path[-1] for shape in cluster.shapes.values())
     if random.random() < 0.2:
         job["gpu_models"] = [random.choice([*leafs, "none"])]
@@ -173,6 +175,14 @@ def _job(random: Random, cluster: Cluster, number: int, arrival: float, prioriti
     if more and "gpu_models" not in job:
         job["templates"] = [_template(random, job, more)]
     return job
+
+
+def _flood(random: Random, cluster: Cluster) -> Data:
+    """An opportunistic job that takes every device at the beginning, and for long."""
+    requests = {"cpu": 10, "gpu": 1000}
+    pods, tenant = sum(cluster.nodes.values()), random.choice(cluster.tenants)
+    whole = {"pods": pods, "gang": False, "tenant": tenant, "priority": -1}
+    return {"name": "flood", "arrival": 0.0, "seconds": 5000.0, "requests": requests, **whole}
 
 
 def _failures(random: Random, cluster: Cluster) -> list[Data]:
@@ -190,6 +200,8 @@ def workload_of(random: Random, cluster: Cluster) -> Data:
     """Return up to 40 jobs of its tenants, in some of them with failures of nodes."""
     priorities = random.choice([(0,), (0, 1), (0, 5, 1000)])
     jobs, arrival = [], 0.0
+    if cluster.tenants and random.random() < 0.5:
+        jobs.append(_flood(random, cluster))
     for number in range(random.randint(1, 40)):
         arrival = round(arrival + random.choice([0.0, 0.0, 1.0, random.expovariate(1 / 30)]), 3)
         jobs.append(_job(random, cluster, number, arrival, priorities))
