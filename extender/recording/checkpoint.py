@@ -17,9 +17,10 @@ import msgspec
 
 from algorithm.registry import AlgorithmError, available, create
 from extender.logs.printable import printable
-from extender.recording.graph.kinds import GraphError, Kinds
+from extender.recording.graph.kinds import GraphError, Kinds, TooLargeError
 from extender.recording.graph.reading import decode
 from extender.recording.graph.writing import encode
+from extender.recording.held import MOST_MIB
 from extender.recording.lines import Lines, reopened
 from extender.recording.records import FORMAT, Header, RecordingError, policy_of
 from extender.scheduling.machine import SchedulerStateMachine
@@ -114,6 +115,8 @@ class Start(NamedTuple):
 
     header: Header
     head: CheckpointHead | None
+    #: MiB that the state of the checkpoint may take.
+    most_mib: int = MOST_MIB
 
     @property
     def number(self) -> int:
@@ -123,7 +126,7 @@ class Start(NamedTuple):
     def engine(self) -> SchedulerStateMachine:
         """Return a new engine as it was then. Raises RecordingError, also if this program cannot make it."""
         if self.head is not None:
-            return read_checkpoint(Path(self.head.path), self.head.algorithm)
+            return read_checkpoint(Path(self.head.path), self.head.algorithm, self.most_mib)
         try:
             algorithm = create(self.header.algorithm, self.header.settings)
         except AlgorithmError as error:
@@ -131,17 +134,25 @@ class Start(NamedTuple):
         return SchedulerStateMachine(algorithm, policy_of(self.header), epoch=self.header.epoch)
 
 
-def read_checkpoint(path: Path, algorithm: str) -> SchedulerStateMachine:
-    """Return the engine of a checkpoint. Raises RecordingError or OSError."""
+def read_checkpoint(path: Path, algorithm: str, most_mib: int = MOST_MIB) -> SchedulerStateMachine:
+    """Return the engine of a checkpoint, which may take so many MiB. Raises RecordingError or OSError."""
     with reopened(path) as lines:
         head = _head(lines, next(lines, b""))
-        return engine_of(state_lines(lines), msgspec.structs.replace(head, algorithm=algorithm))
+        return engine_of(state_lines(lines), msgspec.structs.replace(head, algorithm=algorithm), most_mib)
 
 
-def engine_of(lines: Iterable[bytes], head: CheckpointHead) -> SchedulerStateMachine:
-    """Return the engine of a state; the end of it may be there or not. Raises RecordingError."""
+def engine_of(lines: Iterable[bytes], head: CheckpointHead, most_mib: int | None = None) -> SchedulerStateMachine:
+    """Return the engine of a state, which may take so many MiB; the end of it may be there or not.
+
+    Raises RecordingError.
+    """
     try:
-        engine = decode((line for line in lines if not _is_end(line)), kinds_of(head.algorithm))
+        engine = decode((line for line in lines if not _is_end(line)), kinds_of(head.algorithm), most_mib=most_mib)
+    except TooLargeError as error:
+        raise RecordingError(
+            f"{head.path}: the state of the checkpoint cannot be used: {error}; --memory-mib N allows more, if the log "
+            "is to be trusted"
+        ) from error
     except GraphError as error:
         by = f", written by release {head.release}" if head.release else ""
         raise RecordingError(f"{head.path}: the checkpoint{by} cannot be used: {error}") from error

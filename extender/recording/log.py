@@ -183,9 +183,11 @@ class Log:
     recordings: tuple[Recording, ...]
 
     def hold(self, most_mib: int) -> Log:
-        """Let a replay of each recording hold so many MiB; returns the log."""
+        """Let a replay of each recording hold so many MiB, and as many of the state with which it begins; returns the
+        log."""
         for recording in self.recordings:
             recording.most_mib = most_mib
+            recording.starts = tuple(each._replace(most_mib=most_mib) for each in recording.starts)
         return self
 
     def run(self, number: int | None) -> Recording:

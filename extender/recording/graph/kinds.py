@@ -28,6 +28,10 @@ class GraphError(ValueError):
     """The graph cannot be written or read; the message says what and where."""
 
 
+class TooLargeError(GraphError):
+    """The graph would take more memory than its reader may use."""
+
+
 class Line(msgspec.Struct, omit_defaults=True):
     """A few objects, after the kinds that they are the first to have. Objects and kinds are numbered in their order.
 

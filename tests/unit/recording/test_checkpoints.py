@@ -173,6 +173,17 @@ def test_a_checkpoint_that_is_cut_off_is_refused(checkpoint: list[bytes], tmp_pa
         read([*checkpoint[:-1], checkpoint[-1][:5]], tmp_path / "c")
 
 
+def test_a_state_that_would_take_more_memory_than_is_allowed_is_refused(
+    checkpoint: list[bytes], tmp_path: Path
+) -> None:
+    rows = b",".join([b'["list",' + b",".join([b"1"] * 1000) + b"]"] * 20)
+    many = [*checkpoint[:-1], b'{"objects":[' + rows + b"]}\n", checkpoint[-1]]
+    (tmp_path / "c").write_bytes(b"".join(many))
+    with pytest.raises(RecordingError, match=r"c: the state .* would take more than 1 MiB; --memory-mib N allows more"):
+        read_checkpoint(tmp_path / "c", "packing", 1)
+    read_checkpoint(tmp_path / "c", "packing", 2)
+
+
 REQUEUER = b'"extender.scheduling.requeue","Requeuer"'
 
 

@@ -14,12 +14,13 @@ from extender.cli import app
 from extender.operate import replay_commands
 from extender.recording import held
 from extender.recording.encoding import LineWriter, header_of
+from extender.recording.files import LOG, name_of
 from extender.recording.held import Held
 from extender.recording.log import open_log
 from extender.recording.records import RecordingError, Step
 from extender.scheduling.events import Event, FilterRequested, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from extender.scheduling.policy import Policy
-from tests.support.engine.scripted_log import gpu_node, gpu_pod
+from tests.support.engine.scripted_log import gpu_node, gpu_pod, two_nodes
 
 
 def forged(path: Path, pods: int, names: int) -> Path:
@@ -49,6 +50,25 @@ def test_a_forged_log_is_refused_at_the_event_that_is_too_much(tmp_path: Path, c
     assert "at event 5 a replay would hold more than 1 MiB of pods, nodes and names" in said
     assert "--memory-mib N allows more" in said
     assert "--memory-mib" not in CliRunner().invoke(app, [*arguments, "--memory-mib", "8"]).output
+
+
+@pytest.mark.parametrize("command", [["replay"], ["replay", "--at", "end"], ["record", "anonymize"]])
+def test_a_state_that_is_too_much_is_refused_before_it_is_made(tmp_path: Path, command: list[str]) -> None:
+    """Most pods are in the checkpoint; two events follow it."""
+    made = two_nodes()
+    for number in range(600):
+        made.see(500.0, gpu_pod(f"p{number}"))
+    made.see(600.0, gpu_pod("last"))
+    folder = made.write_folder(tmp_path / "log", every=615)
+    (folder / name_of(1, LOG)).unlink()
+    words = command[: 2 if command[0] == "record" else 1]
+    more = [str(tmp_path / "out")] if command[0] == "record" else []
+    arguments = [*words, str(folder), *more, *command[len(words) :]]
+    result = CliRunner().invoke(app, [*arguments, "--memory-mib", "1"])
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.split())
+    assert "the state of the checkpoint cannot be used: it would take more than 1 MiB; --memory-mib N allows" in said
+    assert CliRunner().invoke(app, [*arguments, "--memory-mib", "32"]).exit_code == 0
 
 
 def test_the_weight_grows_with_the_names_and_not_with_the_events(tmp_path: Path) -> None:
