@@ -131,6 +131,7 @@ Change = (
 
 class Faulty(msgspec.Struct, frozen=True, tag=True):
     """The change is reported with a record of which `field` raises InjectedFault when it is read for the time `after`.
+    `unreadable_records.ANY` stands for each field. With 0, each of the first readings raises in turn.
 
     If the algorithm raises, the change is reported once more with the record as it is.
     """

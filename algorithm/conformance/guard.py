@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from algorithm.conformance import side_effects
 from algorithm.conformance.limits import give_reserve
 from algorithm.conformance.results import shown
+from algorithm.conformance.unreadable_records import unreadable_again
 from algorithm.interface import SchedulerAlgorithm
 
 #: The methods that report changes.
@@ -140,6 +141,8 @@ class Guarded:
         self.raw = raw if raw is not None else guard.call("create", create)
         #: The changes that were reported, as (method, arguments), each accepted question before its acceptance.
         self.log: list[tuple[str, tuple[Any, ...]]] = []
+        #: Those that raised, each with the number of changes before it.
+        self.raised: list[tuple[int, str, tuple[Any, ...]]] = []
         self._asked: dict[str, tuple[str, tuple[Any, ...]]] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -147,7 +150,12 @@ class Guarded:
         return lambda *args: self._call(name, method, args)
 
     def _call(self, name: str, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        result = self.guard.call(name, method, *args)
+        try:
+            result = self.guard.call(name, method, *args)
+        except Exception:
+            if name in REPORTS:
+                self.raised.append((len(self.log), name, args))
+            raise
         if name == "schedule":
             self._asked[args[0].uid] = name, args
         elif name in REPORTS:
@@ -164,7 +172,7 @@ class Guarded:
     def beside(self, raw: SchedulerAlgorithm) -> Guarded:
         """A copy of this algorithm, or another one that was told the same, behind the same guard."""
         other = Guarded(self.create, self.guard, raw)
-        other.log = list(self.log)
+        other.log, other.raised = list(self.log), list(self.raised)
         return other
 
     def forked(self) -> Guarded:
@@ -181,3 +189,23 @@ class Guarded:
             for each, given in [(name, args)] if edit is None else edit(name, args):
                 getattr(other, each)(*given)
         return other
+
+    def twin_that_raised(self) -> Guarded | None:
+        """A twin that was told the changes that raised, too, as they were; None if one of them does not raise again."""
+        other = Guarded(self.create, self.guard)
+        for number in range(len(self.log) + 1):
+            for _, name, args in (each for each in self.raised if each[0] == number):
+                if not _raises(other, name, args):
+                    return None
+            for name, args in self.log[number : number + 1]:
+                getattr(other, name)(*args)
+        return other
+
+
+def _raises(algorithm: Guarded, name: str, args: tuple[Any, ...]) -> bool:
+    with unreadable_again(args):
+        try:
+            getattr(algorithm, name)(*args)
+        except Exception:
+            return True
+    return False

@@ -43,7 +43,7 @@ from algorithm.conformance.calls import (
 from algorithm.conformance.guard import CallCut, Guard, Guarded
 from algorithm.conformance.harness import AlgorithmHarness, ContractBroken
 from algorithm.conformance.results import shown
-from algorithm.conformance.unreadable_records import unreadable
+from algorithm.conformance.unreadable_records import MOST_READINGS, unreadable
 from algorithm.interface import (
     Bind,
     MemberPlan,
@@ -232,18 +232,20 @@ class Life:
         """Report the change with a record that raises, and once more with a sound one if the algorithm raises."""
         before = [dict(each) for each in self._known()]
         kept = cast("Any", self._as_kept(call.change))
-        with unreadable(kept, call.field, call.after) as bad:
-            error = self._error_of(bad)
-        if error is None:
-            self.answers.clear()
-            self._tell("after", call, None)
-            return
-        for each, records in zip(self._known(), before, strict=True):
-            each.clear()
-            each.update(records)
-        self._tell("raised", call, error)
-        if not self.is_over:
-            self._change(call.change, kept)
+        for after in [call.after] if call.after else range(1, MOST_READINGS + 1):
+            with unreadable(kept, call.field, after) as bad:
+                error = self._error_of(bad)
+            if error is None:
+                self.answers.clear()
+                self._tell("after", call, None)
+                return
+            for each, records in zip(self._known(), before, strict=True):
+                each.clear()
+                each.update(records)
+            self._tell("raised", call, error)
+            if self.is_over:
+                return
+        self._change(call.change, kept)
 
     def _error_of(self, call: Call) -> Exception | None:
         try:

@@ -41,7 +41,7 @@ from algorithm.conformance.calls import (
     UseFork,
 )
 from algorithm.conformance.life import Life
-from algorithm.conformance.unreadable_records import OF_NODES, OF_PODS
+from algorithm.conformance.unreadable_records import ANY, OF_NODES, OF_PODS
 from algorithm.conformance.world import World
 from algorithm.interface import Phase, Preempt
 from algorithm.model import Pod
@@ -61,6 +61,16 @@ _MOST_PLANS = 4
 _MOST_TO_FILL = 4
 #: How often Hypothesis is asked again for lives.
 _MOST_ATTEMPTS = 50
+
+
+#: The field that raises, and at which reading (`Faulty`); None: none does.
+Fault = tuple[str, int] | None
+
+
+def _faults(fields: tuple[str, ...]) -> st.SearchStrategy[Fault]:
+    """Half of the changes are made to raise, most of them at each of the first readings in turn."""
+    some: list[Fault] = [*[(ANY, 0)] * 6, *((field, 1) for field in fields)]
+    return st.sampled_from([None] * len(some) + some)
 
 
 class _Enough(Exception):  # noqa: N818 - the time is over
@@ -150,14 +160,14 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
 
         # -- nodes --------------------------------------------------------------------------------------------
 
-        @rule(data=st.data(), name=st.sampled_from(world.node_names), fault=st.integers(0, 12))
-        def node_appears_or_changes(self, data: st.DataObject, name: str, fault: int) -> None:
+        @rule(data=st.data(), name=st.sampled_from(world.node_names), fault=_faults(OF_NODES))
+        def node_appears_or_changes(self, data: st.DataObject, name: str, fault: Fault) -> None:
             record = data.draw(world.nodes(name))
             known = name in self.life.nodes
             change = (
                 UpdateNode(msgspec.structs.replace(record, uid=self.life.nodes[name].uid)) if known else AddNode(record)
             )
-            self.do(self.faulty(change, OF_NODES, fault))
+            self.do(self.faulty(change, fault))
 
         @precondition(lambda self: len(self.life.nodes) > 1)
         @rule(pick=_picks)
@@ -188,9 +198,8 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             """The nodes on which pods run, or are to run."""
             return {pod.node_name for pod in self.life.allocated.values()} & self.life.nodes.keys()
 
-        def faulty(self, change: Any, fields: tuple[str, ...], fault: int) -> Any:
-            """One in three changes is made to raise."""
-            return Faulty(change, fields[fault % len(fields)], fault // 4 + 1) if 0 < fault < 5 else change
+        def faulty(self, change: Any, fault: Fault) -> Any:
+            return change if fault is None else Faulty(change, *fault)
 
         # -- pods ---------------------------------------------------------------------------------------------
 
@@ -199,18 +208,18 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             return data.draw(world.pods(self.made))
 
         @precondition(lambda self: len(self.life.waiting) < _MOST_WAITING)
-        @rule(data=st.data(), fault=st.integers(0, 12))
-        def pods_come(self, data: st.DataObject, fault: int) -> None:
-            self.do(self.faulty(Submit(self.new_pods(data)), OF_PODS, fault))
+        @rule(data=st.data(), fault=_faults(OF_PODS))
+        def pods_come(self, data: st.DataObject, fault: Fault) -> None:
+            self.do(self.faulty(Submit(self.new_pods(data)), fault))
 
         @precondition(lambda self: len(self.life.waiting) < _MOST_WAITING)
-        @rule(data=st.data(), pick=_picks, important=st.sampled_from([False, True]))
-        def pods_come_and_are_placed(self, data: st.DataObject, pick: int, important: bool) -> None:
+        @rule(data=st.data(), pick=_picks, important=st.sampled_from([False, True]), fault=_faults(OF_PODS))
+        def pods_come_and_are_placed(self, data: st.DataObject, pick: int, important: bool, fault: Fault) -> None:
             """Important ones may evict others, by their Kubernetes priority at least."""
             pods = self.new_pods(data)
             if important:
                 pods = tuple(msgspec.structs.replace(pod, priority=_HIGH, may_preempt=True) for pod in pods)
-            self.do(Submit(pods))
+            self.do(self.faulty(Submit(pods), fault))
             for pod in pods:
                 self.asked_as_usual(pod.uid, self.offer(pick), pick)
 
@@ -232,14 +241,14 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
         @rule(
             data=st.data(),
             name=st.sampled_from([*world.node_names, _UNKNOWN_NODE]),
-            fault=st.integers(0, 12),
+            fault=_faults(OF_PODS),
             stranger=st.booleans(),
         )
-        def pods_are_found_bound(self, data: st.DataObject, name: str, fault: int, stranger: bool) -> None:
+        def pods_are_found_bound(self, data: st.DataObject, name: str, fault: Fault, stranger: bool) -> None:
             for pod in self.new_pods(data):
                 other = {"scheduler_name": "other-scheduler", "annotations": (), "group": ""} if stranger else {}
                 bound = msgspec.structs.replace(pod, node_name=name, phase="Running", **other)
-                self.do(self.faulty(FoundBound(bound), OF_PODS, fault))
+                self.do(self.faulty(FoundBound(bound), fault))
 
         @precondition(lambda self: self.life.waiting and len(self.life.allocated) < _MOST_ALLOCATED)
         @rule(pick=_picks, name=st.sampled_from([*world.node_names, _UNKNOWN_NODE]))
@@ -263,13 +272,13 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             self.do(Expire(self.pick(self.life.proposed, pick)))
 
         @precondition(lambda self: self.life.allocated)
-        @rule(data=st.data(), pick=_picks, fault=st.integers(0, 12))
-        def allocated_pod_changes(self, data: st.DataObject, pick: int, fault: int) -> None:
+        @rule(data=st.data(), pick=_picks, fault=_faults(OF_PODS))
+        def allocated_pod_changes(self, data: st.DataObject, pick: int, fault: Fault) -> None:
             """Its labels, and its resources (resized in place)."""
             known = self.life.allocated[self.pick(self.life.allocated, pick)]
             like = data.draw(world.pods(0))[0]
             new = msgspec.structs.replace(known, labels=like.labels, requests=like.requests, limits=like.limits)
-            self.do(self.faulty(Update(new), OF_PODS, fault))
+            self.do(self.faulty(Update(new), fault))
 
         @precondition(lambda self: self.life.waiting)
         @rule(data=st.data(), pick=_picks)

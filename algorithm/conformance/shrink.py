@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from algorithm.conformance.calls import Ask, Call, Faulty, FoundBound, Submit
+from algorithm.conformance.unreadable_records import MOST_READINGS
 from algorithm.model import Node, Pod
 
 Fails = Callable[[Sequence[Call]], bool]
@@ -73,6 +74,8 @@ def _simpler_calls(call: Call) -> Iterator[Call]:
             yield from (Ask(uid, (node,), phase) for node in nodes if len(nodes) > 1)
         case Faulty():
             yield call.change
+            if not call.after:
+                yield from (Faulty(call.change, call.field, after) for after in range(1, MOST_READINGS + 1))
         case _:
             record = getattr(call, "node", None)
             if isinstance(record, Node):

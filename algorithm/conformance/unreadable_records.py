@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from algorithm.conformance.calls import AddNode, FoundBound, Submit, Update, UpdateNode
+from algorithm.model import Node
 
 #: The fields that can raise, of nodes and of pods.
 OF_NODES = ("allocatable", "labels", "annotations", "taints")
 OF_PODS = ("requests", "annotations", "labels", "limits")
+#: In place of a field: each of them, and their readings are counted together.
+ANY = "any field"
+#: Readings that raise one after the other, if each of them is to.
+MOST_READINGS = 4
 
 
 class InjectedFault(Exception):  # noqa: N818 - it is injected by the kit
@@ -23,13 +28,16 @@ class _Switch:
     """Counts how often it may still be read; it does nothing once it is off."""
 
     def __init__(self, after: int) -> None:
+        self.after = after
         self.left: int | None = after
+        self.has_raised = False
 
     def read(self) -> None:
         if self.left is None:
             return
         self.left -= 1
         if self.left <= 0:
+            self.has_raised = True
             raise InjectedFault("a record raised while it was read")
 
 
@@ -45,12 +53,26 @@ class _Raising(tuple[Any, ...]):
 
 @contextmanager
 def unreadable(change: Any, field: str, after: int) -> Iterator[Any]:
-    """The change with a record of which `field` raises when it is read for the time `after`, but only meanwhile."""
+    """The change with a record of which `field`, or ANY, raises at its reading number `after`, but only meanwhile."""
     switch = _Switch(max(1, after))
     try:
         yield _with(change, field, switch)
     finally:
         switch.left = None
+
+
+@contextmanager
+def unreadable_again(args: Iterable[Any]) -> Iterator[None]:
+    """Let records that have raised do so again, meanwhile, at the same reading as before."""
+    values = (value for each in args if isinstance(each, msgspec.Struct) for value in msgspec.structs.astuple(each))
+    switches = [value.switch for value in values if isinstance(value, _Raising) and value.switch.has_raised]
+    for switch in switches:
+        switch.left = switch.after
+    try:
+        yield
+    finally:
+        for switch in switches:
+            switch.left = None
 
 
 def _with(change: Any, field: str, switch: _Switch) -> Any:
@@ -65,6 +87,8 @@ def _with(change: Any, field: str, switch: _Switch) -> Any:
 
 
 def _raising(record: Any, field: str, switch: _Switch) -> Any:
-    raising = _Raising(getattr(record, field))
-    raising.switch = switch
-    return msgspec.structs.replace(record, **{field: raising})
+    fields = [field] if field != ANY else OF_NODES if isinstance(record, Node) else OF_PODS
+    raising = {each: _Raising(getattr(record, each)) for each in fields}
+    for each in raising.values():
+        each.switch = switch
+    return msgspec.structs.replace(record, **raising)

@@ -24,6 +24,7 @@ for _file in sorted(FOLDER.glob("*.py")):
 QUICK = (
     "TakesAnyNode",
     "CountsInSchedule",
+    "CountsBeforeItReads",
     "KnowsItsNodesOnly",
     "ForkSharesADict",
     "ExplainsWithoutEnd",

@@ -8,6 +8,7 @@ from algorithm.conformance.judges import (
     changes,
     copies,
     declared,
+    exceptions,
     preemptions,
     records,
     side_effects,
@@ -18,7 +19,7 @@ from algorithm.conformance.judges import (
 #: The side effects come first: a socket that cannot be opened makes answers differ, too.
 JUDGES: dict[str, type[Judge]] = {
     judge.name: judge
-    for room in (side_effects, answers, traces, preemptions, records, changes, copies, views, declared)
+    for room in (side_effects, answers, traces, preemptions, records, changes, exceptions, copies, views, declared)
     for judge in vars(room).values()
     if isinstance(judge, type) and issubclass(judge, Judge) and hasattr(judge, "name")
 }

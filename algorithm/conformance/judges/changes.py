@@ -1,4 +1,4 @@
-"""Judges of changes: that they are accepted, undone, recovered, and all or nothing."""
+"""Judges of changes: that they are accepted, undone, and recovered."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from algorithm.conformance.calls import AddNode, Ask, Call, Faulty, FoundBound, Lapse, Submit, UpdateNode
 from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import Judge, PeriodicJudge, promise
-from algorithm.conformance.judges.traces import changed_since_twin
+from algorithm.conformance.judges.filling import filled
 from algorithm.conformance.observation import Observation, answers, difference, kinds, numbers, observe
 from algorithm.conformance.results import shown
 from algorithm.model import Node, Pod
@@ -46,30 +46,6 @@ class UnknownNodes(_Raises):
     unknown_node = True
 
 
-class ExceptionChangesNothing(Judge):
-    """Compares with a twin that was not told of the change that raised."""
-
-    name = "exception-changes-nothing"
-    wants_faults = True
-
-    def raised(self, call: Call, error: Exception) -> None:
-        if changed := changed_since_twin(self.life):
-            what = type(call.change).__name__ if isinstance(call, Faulty) else type(call).__name__
-            promise(False, f"{what} raised {type(error).__name__}, and left its state changed. {changed}")
-
-    def after(self, call: Call, answer: Any) -> None:
-        if not isinstance(call, Faulty) and self._was_faulty():
-            self._look(call)
-
-    def _was_faulty(self) -> bool:
-        return bool(self.life.calls) and isinstance(self.life.calls[-1], Faulty)
-
-    def _look(self, call: Call) -> None:
-        """After the change was reported once more, everything is as if it had never raised."""
-        if changed := changed_since_twin(self.life):
-            promise(False, f"{type(call).__name__} raised, was reported again, and counted otherwise. {changed}")
-
-
 class EverythingGivenBack(Judge):
     """Compares an algorithm whose pods are all gone with a new one that knows the same nodes."""
 
@@ -88,6 +64,8 @@ class EverythingGivenBack(Judge):
             found = answers(each, {pod.uid: pod for pod in pods}, nodes, halves=not self.life.history)
             seen.append(kinds(found) if self.life.history else found | {"metrics()": numbers(each)["metrics()"]})
         differs = difference(seen[1], seen[0])
+        for node in () if differs or self.life.history else sorted(self.life.nodes):
+            differs = differs or filled(self.life, fresh, used, pods[0], node)
         promise(not differs, f"all pods are gone, and it is not as without them. {differs}")
         self._is_forgotten()
 

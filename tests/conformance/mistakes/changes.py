@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from algorithm.interface import Phase, PodRefused, ScheduleResult, SuggestedNodes, Victim
+from algorithm.interface import Phase, PodRefused, ScheduleResult, SuggestedNodes, Victim, Wait
 from algorithm.model import Node, Pod
 from algorithm.reasons import Code, reason
 from extender.operate.scaffold.slots import Settings, Slots
@@ -81,6 +81,52 @@ class RaisesHalfWay(Everything):
         self.pods[pod.uid] = pod
         self.zones = {*getattr(self, "zones", ()), dict(pod.labels).get("app", "")}
         self.arrange()
+
+
+@mistake("exception-changes-nothing", "counts the pod before it reads what the pod asks for", given={"slots": 2})
+class CountsBeforeItReads(Slots):
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.cores = Counter[str]()
+
+    def add_allocated_pod(self, pod: Pod) -> None:
+        super().add_allocated_pod(pod)
+        self.cores[pod.node_name] += dict(pod.requests).get("cpu", 0)
+
+
+@mistake("exception-changes-nothing", "counts the pod between two readings of what it asks for", given={"slots": 2})
+class CountsBetweenTwoReadings(Slots):
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.cores, self.gpus = Counter[str](), Counter[str]()
+
+    def add_allocated_pod(self, pod: Pod) -> None:
+        self.cores[pod.node_name] += dict(pod.requests).get("cpu", 0)
+        super().add_allocated_pod(pod)
+        self.gpus[pod.node_name] += dict(pod.requests).get("example.com/gpu", 0)
+
+
+@mistake("exception-changes-nothing", "counts a pod that waits before it reads its labels, and shows nothing of it")
+class NotesWhoWaitsBeforeItReads(Slots):
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.came, self.apps = Counter[str](), dict[str, str]()
+
+    def add_unallocated_pod(self, pod: Pod) -> None:
+        self.came[pod.uid] += 1
+        self.apps[pod.uid] = dict(pod.labels).get("app", "")
+
+    def delete_unallocated_pod(self, pod: Pod) -> None:
+        self.came[pod.uid] -= 1
+
+    def add_allocated_pod(self, pod: Pod) -> None:
+        super().add_allocated_pod(pod)
+        self.came.pop(pod.uid, None)
+
+    def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
+        if self.came[pod.uid] > 1:
+            return Wait(reason(Code.OTHER, detail="it is there twice"))
+        return super().schedule(pod, suggested_nodes, phase)
 
 
 @of_everything("questions-raise-only-refusals", "reads an annotation as a number, which its author may have misspelt")
