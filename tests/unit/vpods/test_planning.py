@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy as copying
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -98,6 +99,30 @@ def test_the_pods_of_a_node_are_emptied(field: str) -> None:
     plan = planned(small(), **{field: ["n2"]})
     assert plan.held_after.keys() == {0, 1}
     assert sum(plan.moves.values()) == 3
+
+
+def test_the_plan_in_the_documentation_is_what_a_plan_says() -> None:
+    """Of three pods with room for nine vreplicas each, on a node each."""
+    world = World(replicas=3, zones=3, scales=True, capacity=9)
+    for name, number in {"orders": 5, "payments": 7, "mails": 3}.items():
+        world.want(name, number)
+    world.settle()
+    plan = planned(world, vpods=wants(orders=12), lost_nodes=["n2"])
+
+    def pod(ordinal: int | None) -> str:
+        return "(new)" if ordinal is None else f"dispatcher-{ordinal}"
+
+    rows = [
+        f"0s streams/{step.vpod.removeprefix('ns/')} {pod(step.source)} {pod(step.target)} {step.vreplicas} {step.why}"
+        if isinstance(step, Moved)
+        else f"0s replicas {step.before} {step.after} + {pod(step.before)}"
+        for step in plan.steps
+    ]
+    text = (Path(__file__).parents[3] / "docs" / "vpods.md").read_text()
+    shown = [" ".join(line.split()) for line in text.splitlines() if line.startswith("0s  ")]
+    assert shown == rows[:7]
+    assert (plan.moves, plan.grown) == ({"evenness": 4, "lost pod": 5}, 7)
+    assert "9 vreplicas would move (4 evenness, 5 lost pod), 7 would be new, 0 given up;" in text
 
 
 def test_a_set_that_grows_gets_pods_and_evens_out() -> None:
