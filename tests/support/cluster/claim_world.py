@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -26,24 +26,17 @@ from extender.server.claims.service import ClaimService
 from extender.server.process import ServerProcess
 from extender.settings import Settings
 from extender.web.app import create_app
-from extender.web.http.server import ServerHandle, serve_in_thread
+from extender.web.http.server import serve_in_thread
 from tests.support.apiserver.api import Api, eventually
-from tests.support.http.plain import plain_client
+from tests.support.cluster.served import Served
 
 QUICK = Timing(shortest_watch=650, longest_watch=699, backoff=BackoffSettings(shortest=0.05, longest=0.2))
 Object = dict[str, Any]
 
 
 @dataclass
-class Server:
+class Server(Served):
     """One server of claims."""
-
-    process: ServerProcess
-    handle: ServerHandle
-    http: httpx.Client = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.http = plain_client(base_url=self.handle.url, timeout=30)
 
     @property
     def claims(self) -> ClaimService:
@@ -53,12 +46,6 @@ class Server:
     def validate(self) -> None:
         self.claims.runtime.look(lambda engine, _: engine.validate())
         assert self.claims.runtime.liveness().ready, self.claims.runtime.liveness().detail
-
-    def stop(self) -> None:
-        self.http.close()
-        self.process.end_calls()
-        self.handle.stop()
-        self.process.stop()
 
 
 class ClaimWorld:

@@ -15,10 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-import httpx
 
 from extender.core.ordering_names import AFTER, GATE
 from extender.embedded.apiserver import EmbeddedCluster
@@ -30,11 +28,12 @@ from extender.server.ordering.service import OrderingService
 from extender.server.process import ServerProcess
 from extender.settings import ClusterSettings, Settings
 from extender.web.app import create_app
-from extender.web.http.server import ServerHandle, serve_in_thread
+from extender.web.http.server import serve_in_thread
 from tests.support.apiserver.api import Api, eventually
 from tests.support.cluster.claim_world import QUICK
 from tests.support.cluster.follower import Follower
 from tests.support.cluster.local_cluster import scheduler_config
+from tests.support.cluster.served import Served
 
 Object = dict[str, Any]
 JSON_PATCH = "application/json-patch+json"
@@ -44,15 +43,8 @@ CONTAINER = {"name": "main", "image": "main:1"}
 
 
 @dataclass
-class OrderingServer:
+class OrderingServer(Served):
     """One server."""
-
-    process: ServerProcess
-    handle: ServerHandle
-    http: httpx.Client = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.http = httpx.Client(base_url=self.handle.url, timeout=30)
 
     @property
     def ordering(self) -> OrderingService:
@@ -72,12 +64,6 @@ class OrderingServer:
         found = [each for each in self.ordering.metrics() if each.name == name]
         assert found, name
         return sum(value for each in found for _, value in each.samples)
-
-    def stop(self) -> None:
-        self.http.close()
-        self.process.end_calls()
-        self.handle.stop()
-        self.process.stop()
 
 
 class OrderingWorld:

@@ -14,10 +14,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import httpx
 import yaml
 
 from extender.embedded.apiserver import EmbeddedCluster
@@ -27,9 +26,10 @@ from extender.server.process import ServerProcess
 from extender.server.vpods.service import VPodService
 from extender.settings import Settings
 from extender.web.app import create_app
-from extender.web.http.server import ServerHandle, serve_in_thread
+from extender.web.http.server import serve_in_thread
 from tests.support.apiserver.api import Api, eventually
 from tests.support.cluster.claim_world import QUICK
+from tests.support.cluster.served import Served
 from tests.support.cluster.vpod_witness import PlacementWitness
 from tests.support.kubectl import CRDS
 
@@ -41,15 +41,8 @@ Object = dict[str, Any]
 
 
 @dataclass
-class VPodServer:
+class VPodServer(Served):
     """One server of vpods."""
-
-    process: ServerProcess
-    handle: ServerHandle
-    http: httpx.Client = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.http = httpx.Client(base_url=self.handle.url, timeout=30)
 
     @property
     def vpods(self) -> VPodService:
@@ -64,12 +57,6 @@ class VPodServer:
     def validate(self) -> None:
         self.vpods.runtime.look(lambda engine, _: engine.validate())
         assert self.vpods.liveness().ready, self.vpods.liveness().detail
-
-    def stop(self) -> None:
-        self.http.close()
-        self.process.end_calls()
-        self.handle.stop()
-        self.process.stop()
 
 
 class VPodWorld:
