@@ -107,6 +107,10 @@ class UseFork(msgspec.Struct, frozen=True, tag=True):
     """A fork takes over from its original."""
 
 
+class NewLife(msgspec.Struct, frozen=True, tag=True):
+    """The life of this cluster is over, and another one begins in the same process, with another algorithm."""
+
+
 Change = (
     AddNode
     | UpdateNode
@@ -141,7 +145,13 @@ class Faulty(msgspec.Struct, frozen=True, tag=True):
     after: int
 
 
-Call = Change | Ask | Faulty
+Call = Change | Ask | Faulty | NewLife
+
+
+def last_life(calls: Sequence[Call]) -> Sequence[Call]:
+    """The calls since the last life has begun."""
+    begins = [number + 1 for number, call in enumerate(calls) if isinstance(call, NewLife)]
+    return calls[begins[-1] :] if begins else calls
 
 
 def encode(calls: Sequence[Call]) -> bytes:

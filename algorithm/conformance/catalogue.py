@@ -188,6 +188,11 @@ CHECKS = (
     ),
     Check("hash-seeds-decide-alike", PLUGIN, "Processes with different hash seeds decide alike."),
     Check(
+        "lives-are-independent",
+        PLUGIN,
+        "What an algorithm leaves in its process (in a global, in a class) decides nothing for the next one.",
+    ),
+    Check(
         "decides-in-time", PLUGIN, "A decision takes no more than a multiple of what `packing` takes in the same world."
     ),
 )

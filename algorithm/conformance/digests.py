@@ -1,44 +1,64 @@
-"""Carries out programs and writes what is answered: `python -m algorithm.conformance.digests < programs`."""
+"""Carries out programs and writes what is answered: `python -m algorithm.conformance.digests < programs`.
+
+Each program is carried out in a copy of this process that has imported the plug-in and done nothing else, so no program
+sees what another one has left.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from algorithm.conformance import side_effects
-from algorithm.conformance.calls import Ask, Call
+from algorithm.conformance.calls import Ask, Call, NewLife, last_life
 from algorithm.conformance.guard import Guard
 from algorithm.conformance.judge import Judge
 from algorithm.conformance.life import Life
 from algorithm.conformance.observation import answers, asked, told
 from algorithm.conformance.reference import plugin_of, settings_of
 from algorithm.conformance.results import Request
+from algorithm.conformance.shrink import shortened
 from algorithm.interface import Phase
 from algorithm.registry import reads_of
 
 #: Waiting pods that are asked about after each change.
 _MOST_ASKED = 2
 
+#: Seconds in which a shorter program is looked for.
+_SECONDS_TO_SHORTEN = 20.0
+
 
 class _Given(msgspec.Struct):
     request: Request
     programs: list[list[Call]]
+    #: Whether the program is to be made shorter while its last life is another one if it is lived alone.
+    shortens: bool = False
 
 
 class _Writes(Judge):
-    """Writes every answer, and those to the questions that could be asked at the end."""
+    """Writes every answer of each life, and those to the questions that could be asked at the end of the last one."""
 
     name = "writes-answers"
 
     def __init__(self, life: Life) -> None:
         super().__init__(life)
-        self.lines: list[str] = []
+        self.lives: list[list[str]] = [[]]
+
+    @property
+    def lines(self) -> list[str]:
+        return self.lives[-1]
 
     def after(self, call: Call, answer: Any) -> None:
+        if isinstance(call, NewLife):
+            self.lives.append([])
+            return
         if isinstance(call, Ask):
             self.lines.append(f"schedule({self.life.waiting[call.uid].key}): {told(answer)}")
             return
@@ -49,15 +69,34 @@ class _Writes(Judge):
 
     def end(self) -> None:
         found = answers(self.life.algorithm, self.life.waiting, tuple(sorted(self.life.nodes)))
-        self.lines += [f"{question}: {told(answer)}" for question, answer in found.items()]
+        self.lives[-1] += [f"{question}: {told(answer)}" for question, answer in found.items()]
 
 
-def carried_out(request: Request, programs: Sequence[Sequence[Call]]) -> list[list[str]]:
-    """The answers of each program."""
+def carried_out(request: Request, programs: Sequence[Sequence[Call]]) -> list[list[list[str]]]:
+    """The answers of each program, by its lives. Raises RuntimeError if one cannot be carried out."""
+    lived = _lived(request)
+    return [_in_a_copy(lived, program) for program in programs]
+
+
+def made_shorter(request: Request, program: Sequence[Call]) -> list[Call]:
+    """The shortest program that is found of which the last life is another one if it is lived alone."""
+    lived, end = _lived(request), time.monotonic() + _SECONDS_TO_SHORTEN
+
+    def differs(candidate: Sequence[Call]) -> bool:
+        last = last_life(candidate)
+        if len(last) == len(candidate):
+            return False
+        return _in_a_copy(lived, candidate)[-1] != _in_a_copy(lived, last)[-1]
+
+    return shortened(program, differs, lambda: time.monotonic() > end)
+
+
+def _lived(request: Request) -> Callable[[Sequence[Call]], list[list[str]]]:
+    """What returns the answers of a program, by its lives."""
     plugin = plugin_of(request.plugin)
     settings = settings_of(plugin, request.settings or {})
-    found = []
-    for program in programs:
+
+    def lived(program: Sequence[Call]) -> list[list[str]]:
         life = Life(
             lambda: plugin.create(settings), judges=[_Writes], reads=reads_of(plugin), guard=Guard(request.limit)
         )
@@ -66,7 +105,35 @@ def carried_out(request: Request, programs: Sequence[Sequence[Call]]) -> list[li
         life.end()
         (judge,) = life.judges
         assert isinstance(judge, _Writes)
-        found.append(judge.lines)
+        return judge.lives
+
+    return lived
+
+
+def _in_a_copy(lived: Callable[[Sequence[Call]], list[list[str]]], program: Sequence[Call]) -> list[list[str]]:
+    """What it returns in a copy of this process, which ends at once. Raises RuntimeError if the copy fails."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the plug-in may have started threads
+        copy = os.fork()
+    if not copy:
+        status = 1
+        try:
+            with os.fdopen(write, "wb") as output:
+                output.write(msgspec.json.encode(lived(program)))
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    os.close(write)
+    with os.fdopen(read, "rb") as answers_of_copy:
+        text = answers_of_copy.read()
+    _, status = os.waitpid(copy, 0)
+    if status:
+        raise RuntimeError(f"a copy of the process ended with {os.waitstatus_to_exitcode(status)}")
+    found: list[list[str]] = msgspec.json.decode(text)
     return found
 
 
@@ -74,8 +141,10 @@ def main() -> None:
     """Read a request with programs from standard input, and write the answers to standard output."""
     side_effects.install()  # a copy of this process that the algorithm makes ends at once
     given = msgspec.json.decode(sys.stdin.buffer.read(), type=_Given)
-    lines = carried_out(given.request, given.programs)
-    sys.stdout.write("\n" + msgspec.json.encode(lines).decode() + "\n")
+    found: Any = (
+        made_shorter(given.request, given.programs[0]) if given.shortens else carried_out(given.request, given.programs)
+    )
+    sys.stdout.write("\n" + msgspec.json.encode(found).decode() + "\n")
     sys.stdout.flush()
     os._exit(0)  # without waiting for threads that the algorithm has started
 

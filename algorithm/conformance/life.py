@@ -29,6 +29,7 @@ from algorithm.conformance.calls import (
     FoundBound,
     Lapse,
     Linger,
+    NewLife,
     Protect,
     Replace,
     Restart,
@@ -102,9 +103,14 @@ class Life:
         self.reads = reads or Reads()
         self.history, self.node_names, self.pages, self.look = history, node_names, pages, look
         self.suspects, self.on_call = suspects, on_call
-        self.cluster = AlgorithmHarness[Any](lambda: Guarded(create, self.guard))
-        self.cluster.thorough = False
         self.calls: list[Call] = []
+        self._report = report
+        self._begin()
+        self.judges = [judge(self) for judge in judges]
+
+    def _begin(self) -> None:
+        self.cluster = AlgorithmHarness[Any](lambda: Guarded(self.create, self.guard))
+        self.cluster.thorough = False
         #: Answers that can be accepted: nothing has changed since.
         self.answers: dict[str, Any] = {}
         #: The waiting records of the pods that have a place because the algorithm answered so, by UID.
@@ -117,8 +123,6 @@ class Life:
         self.now: float | None = None
         #: Whether the state is not known any more, because a change raised.
         self.is_over = False
-        self._report = report
-        self.judges = [judge(self) for judge in judges]
 
     @property
     def algorithm(self) -> Guarded:
@@ -144,7 +148,7 @@ class Life:
 
     def perform(self, call: Call) -> bool:
         """Carry out a call. Returns whether it was possible."""
-        if self.is_over or not self._is_possible(call):
+        if (self.is_over and not isinstance(call, NewLife)) or not self._is_possible(call):
             return False
         self.calls.append(call)
         if self.on_call is not None:
@@ -154,6 +158,9 @@ class Life:
             match call:
                 case Ask():
                     self._tell("after", call, self._ask(call))
+                case NewLife():
+                    self._begin()
+                    self._tell("after", call, None)
                 case Faulty() if any(judge.wants_faults for judge in self.judges):
                     self._faulty(call)
                 case Faulty(change=change):

@@ -25,6 +25,7 @@ from algorithm.conformance.calls import (
     FoundBound,
     Lapse,
     Linger,
+    NewLife,
     Protect,
     Replace,
     Restart,
@@ -38,6 +39,7 @@ from algorithm.conformance.calls import (
 )
 from algorithm.conformance.guard import Guard
 from algorithm.conformance.hashseeds import SeedsJudge
+from algorithm.conformance.independence import LivesJudge
 from algorithm.conformance.judges import JUDGES
 from algorithm.conformance.life import Life, Look, Watcher
 from algorithm.conformance.reference import plugin_of, settings_of, worlds_of
@@ -46,6 +48,9 @@ from algorithm.conformance.suspects import suspects
 from algorithm.interface import Phase
 from algorithm.model import Node, Pod
 from algorithm.registry import reads_of
+
+#: The judges that compare processes.
+_OF_PROCESSES = {each.name: each for each in (SeedsJudge, LivesJudge)}
 
 
 class ReplayedLife(Life):
@@ -110,6 +115,9 @@ class ReplayedLife(Life):
     def use_fork(self) -> None:
         self.perform(UseFork())
 
+    def new_life(self) -> None:
+        self.perform(NewLife())
+
     def faulty(self, change: Any, field: str, after: int = 1) -> None:
         self.perform(Faulty(change, field, after))
 
@@ -129,7 +137,7 @@ def life_of(
     given = worlds.settings if settings is None else settings
     checked, request = settings_of(plugin, given), Request(plugin=reference, settings=dict(given), limit=limit)
     made = worlds.make(checked)
-    judge: Callable[[Life], Watcher] = JUDGES[check] if check in JUDGES else partial(SeedsJudge, request)
+    judge: Callable[[Life], Watcher] = JUDGES[check] if check in JUDGES else partial(_OF_PROCESSES[check], request)
     return ReplayedLife(
         lambda: plugin.create(checked),
         judges=[judge],

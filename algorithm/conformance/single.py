@@ -12,6 +12,7 @@ from algorithm.conformance.catalogue import ABILITIES
 from algorithm.conformance.guard import CallCut
 from algorithm.conformance.harness import ContractBroken
 from algorithm.conformance.hashseeds import hash_seeds_decide_alike
+from algorithm.conformance.independence import lives_are_independent
 from algorithm.conformance.judge import promise
 from algorithm.conformance.results import Result, shown
 from algorithm.conformance.survey import Trial
@@ -174,6 +175,7 @@ SINGLE: dict[str, Callable[[Trial, Abilities], Result]] = {
         "settings-errors-name-fields": _settings_errors_name_fields,
         "settings-file-parsed": _settings_file_parsed,
         "hash-seeds-decide-alike": hash_seeds_decide_alike,
+        "lives-are-independent": lives_are_independent,
         "decides-in-time": decides_in_time,
     }.items()
 }

@@ -7,8 +7,9 @@
     Expire                                          Ticked, once the lease of the place is over
 
 The engine calls the algorithm, and decides more than the kit does: it accepts each Bind at once, and it calls
-`schedule` only about pods without a place. So what an author sees is the life of the pods around the failure; the exact
-calls are in the test that is printed. Calls without an event of their own (a restart, a fork) are left out.
+`schedule` only about pods without a place. So what an author sees is the life of the pods around the failure, the last
+one of several lives; the exact calls are in the test that is printed. Calls without an event of their own (a restart,
+a fork) are left out.
 
 `algorithm.conformance.logs` finds `write_log` by an entry point, as the kit must not import the server.
 """
@@ -32,6 +33,7 @@ from algorithm.conformance.calls import (
     Submit,
     Update,
     UpdateNode,
+    last_life,
 )
 from algorithm.conformance.results import Report, Result
 from algorithm.interface import Phase, SuggestedNodes
@@ -91,7 +93,7 @@ def events_of(calls: Sequence[Call]) -> Iterator[tuple[float, Event]]:
     lease = Policy().lease + Policy().verify
     at = 0.0
     yield at, Synced()
-    for call in calls:
+    for call in last_life(calls):
         for event in _events(call, pods):
             at += lease if isinstance(event, Ticked) else _STEP
             yield at, event

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from typing import ClassVar
 
 from algorithm.interface import Phase, ScheduleResult, SuggestedNodes, Wait
 from algorithm.model import Node, Pod
@@ -71,3 +72,27 @@ class EvictsTheLast(Everything):
         own = self.priority(pod)
         here = [each for each in self.pods.values() if each.node_name == name and self.priority(each) < own]
         return here[::-1]
+
+
+#: What `KeepsSizesByName` keeps for all algorithms of the process.
+_SIZES: dict[str, int] = {}
+
+
+@of_everything("lives-are-independent", "keeps what pods ask for in a dict of the module, by the names of the pods")
+class KeepsSizesByName(Everything):
+    def free(self, name: str, pod: Pod) -> int:
+        asked = sum(amount for resource, amount in pod.requests if resource == "cpu")
+        return super().free(name, pod) - (_SIZES.setdefault(pod.name, asked) >= 2000)
+
+
+@of_everything("lives-are-independent", "prefers nodes in the order of a list of the class, which is never emptied")
+class ListsNodesInTheClass(Everything):
+    known: ClassVar[list[str]] = []
+
+    def add_node(self, node: Node) -> None:
+        if node.name not in self.known:
+            self.known.append(node.name)
+        super().add_node(node)
+
+    def offered(self, pod: Pod, suggested_nodes: SuggestedNodes) -> list[str]:
+        return sorted(super().offered(pod, suggested_nodes), key=self.known.index)
