@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from algorithm.conformance.calls import AddNode, Ask, Call, Faulty, FoundBound, Lapse, Submit, UpdateNode
+from algorithm.conformance.calls import AddNode, Ask, Call, Faulty, FoundBound, Lapse, Submit, Update, UpdateNode
 from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import Judge, PeriodicJudge, promise
 from algorithm.conformance.judges.filling import filled
@@ -115,7 +115,9 @@ class RecoveryKeepsDecisions(PeriodicJudge):
         return (self.is_due() or self._is_busy_again(call)) and not isinstance(call, Ask)
 
     def _is_busy_again(self, call: Call) -> bool:
-        """Whether the call was about a node on which pods run: an algorithm may have forgotten them."""
+        """Whether a pod was resized, or the call was about a node on which pods run: it may have been ignored."""
+        if self.life.look == "sometimes" and isinstance(call, Update):
+            return True
         if self.life.look != "sometimes" or not isinstance(call, AddNode | UpdateNode):
             return False
         return any(pod.node_name == call.node.name for pod in self.life.allocated.values())
