@@ -59,6 +59,8 @@ _RETRY = 30.0
 _PATIENCE = 0.5
 #: Characters of the text of an exception.
 _LONGEST_TEXT = 1000
+#: Seconds that a server that stops waits for the disk. Kubernetes kills it after 30.
+_MOST_TO_CLOSE = 15.0
 #: Files whose first event is remembered, to say which one has an event.
 _MOST_BEGUN = 1000
 
@@ -79,7 +81,7 @@ class Status(NamedTuple):
 
 class Recorder:
     """Records into a folder, in its own thread. `heard` and `said` are called under the engine's lock, one after the
-    other; `close` waits until everything is written.
+    other; `close` waits until everything is written, 15 seconds at most.
 
     Raises OSError if the folder cannot be written, belongs to another user, or is used by another server.
     """
@@ -175,10 +177,12 @@ class Recorder:
         return "events are not recorded: the disk is too slow" if self._waiting.is_losing else ""
 
     def close(self) -> None:
-        """Write what is left, and end the recording. Idempotent."""
+        """Write what is left, and end the recording; leave that to a disk that does not answer in time. Idempotent."""
         self._closing.set()
         self._waiting.wake.set()
-        self._thread.join()
+        self._thread.join(_MOST_TO_CLOSE)
+        if self._thread.is_alive():
+            log.error("recording lacks its end: the disk does not answer", seconds=_MOST_TO_CLOSE)
 
     # -- the thread -----------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import secrets
 import shutil
 import threading
@@ -446,6 +447,23 @@ def test_a_hanging_engine_leaves_the_event_in_the_log(tmp_path: Path, monkeypatc
     serving.recorder.said([])
     serving.recorder.close()
     assert read()[-1].said is not None
+    assert open_log(tmp_path / "log").recordings[0].starts
+
+
+def test_a_disk_that_does_not_answer_stops_no_server_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick(monkeypatch)
+    monkeypatch.setattr(module, "_MOST_TO_CLOSE", 0.1)
+    answers = threading.Event()
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: answers.wait(60))
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    serving.churn(2)
+    serving.recorder.close()
+    assert "the disk does not answer" in capsys.readouterr().out
+    answers.set()
+    serving.recorder.close()
     assert open_log(tmp_path / "log").recordings[0].starts
 
 
