@@ -75,7 +75,13 @@ class Checkpointer:
         self._held = 0.0
         self._pending_since = 0.0
         self._is_pending = False
-        self._complained = False
+        #: Why the last one could not be written; "" if it could.
+        self._fault = ""
+
+    @property
+    def warning(self) -> str:
+        """Why a checkpoint that is wanted is not there; "" if nothing is wrong."""
+        return f"a checkpoint cannot be written, and is tried again: {self._fault}" if self._fault else ""
 
     @property
     def is_making(self) -> bool:
@@ -128,6 +134,7 @@ class Checkpointer:
             done = next(self._work, None)
             if done is not None:
                 self._work = self._wanted = None
+                self._fault = ""
                 self.made += 1
                 return done
         return None
@@ -138,13 +145,13 @@ class Checkpointer:
 
     def _give_up(self, why: str) -> None:
         self.abandon()
-        self._wanted, self.impossible = None, why
+        self._wanted, self.impossible, self._fault = None, why, ""
         log.warning("no checkpoints can be made, so the recording ends when it is as large as it may be", why=why)
 
     def _complain(self, why: str) -> None:
-        if not self._complained:
-            self._complained = True
+        if not self._fault:
             log.error("a checkpoint cannot be written, and is tried again", why=why)
+        self._fault = why
 
     def _make(self, path: Path) -> Generator[Path | None, None, None]:
         twin = yield from self._copy()

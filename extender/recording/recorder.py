@@ -174,7 +174,9 @@ class Recorder:
             return f"the recording has ended: {self._ended}"
         if self._fault:
             return f"events are not recorded: {self._fault}"
-        return "events are not recorded: the disk is too slow" if self._waiting.is_losing else ""
+        if self._waiting.is_losing:
+            return "events are not recorded: the disk is too slow"
+        return self._checkpointer.warning if self._checkpointer is not None else ""
 
     def close(self) -> None:
         """Write what is left, and end the recording; leave that to a disk that does not answer in time. Idempotent."""

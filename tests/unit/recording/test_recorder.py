@@ -21,7 +21,7 @@ from algorithm.registry import create
 from extender.recording import checkpointer, waiting
 from extender.recording import recorder as module
 from extender.recording.checkpointer import Source
-from extender.recording.files import LOG, CompressedFile, files_in
+from extender.recording.files import CHECKPOINT, LOG, CompressedFile, files_in, name_of
 from extender.recording.log import Recording, open_log
 from extender.recording.recorder import Recorder
 from extender.recording.replaying import Replay
@@ -409,6 +409,27 @@ def test_a_copy_by_somebody_else_comes_first_and_the_checkpoint_later(
         assert serving.recorder.status.checkpoints == 0
     eventually(lambda: serving.recorder.status.checkpoints == 1)
     serving.recorder.close()
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_until_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick(monkeypatch)
+    monkeypatch.setattr(checkpointer, "_AGAIN", 0.02)
+    serving = Serving(tmp_path / "log")
+    serving.begin()
+    eventually(lambda: serving.recorder.status.queued == 0)
+    path = tmp_path / "log" / name_of(serving.recorder._number, CHECKPOINT)
+    in_the_way = path.with_name(f".{path.name}.{os.getpid()}.new")
+    in_the_way.mkdir()
+    serving.recorder._want_checkpoint()
+    eventually(lambda: "a checkpoint cannot be written" in serving.recorder.status.warning)
+    time.sleep(0.2)
+    in_the_way.rmdir()
+    eventually(lambda: serving.recorder.status.checkpoints == 1)
+    assert serving.recorder.status.warning == ""
+    serving.recorder.close()
+    assert capsys.readouterr().out.count("a checkpoint cannot be written") == 1
 
 
 def test_no_checkpoint_is_taken_while_settings_are_being_prepared(
