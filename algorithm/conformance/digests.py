@@ -1,7 +1,7 @@
 """Carries out programs and writes what is answered: `python -m algorithm.conformance.digests < programs`.
 
-Each program is carried out in a copy of this process that has imported the plug-in and done nothing else, so no program
-sees what another one has left.
+If it is asked to, it carries out each program in a copy of this process that has imported the plug-in and done nothing
+else, so no program sees what another one has left.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ _SECONDS_TO_SHORTEN = 20.0
 class _Given(msgspec.Struct):
     request: Request
     programs: list[list[Call]]
+    #: Whether no program may see what another one has left. A copy of the process for each takes longer.
+    alone: bool = False
     #: Whether the program is to be made shorter while its last life is another one if it is lived alone.
     shortens: bool = False
 
 
 class _Writes(Judge):
-    """Writes every answer of each life, and those to the questions that could be asked at the end of the last one."""
+    """Writes every answer of each life, and those to the questions that could be asked at its end."""
 
     name = "writes-answers"
 
@@ -54,6 +56,10 @@ class _Writes(Judge):
     @property
     def lines(self) -> list[str]:
         return self.lives[-1]
+
+    def before(self, call: Call) -> None:
+        if isinstance(call, NewLife):
+            self.end()
 
     def after(self, call: Call, answer: Any) -> None:
         if isinstance(call, NewLife):
@@ -72,10 +78,10 @@ class _Writes(Judge):
         self.lives[-1] += [f"{question}: {told(answer)}" for question, answer in found.items()]
 
 
-def carried_out(request: Request, programs: Sequence[Sequence[Call]]) -> list[list[list[str]]]:
+def carried_out(request: Request, programs: Sequence[Sequence[Call]], *, alone: bool) -> list[list[list[str]]]:
     """The answers of each program, by its lives. Raises RuntimeError if one cannot be carried out."""
     lived = _lived(request)
-    return [_in_a_copy(lived, program) for program in programs]
+    return [_in_a_copy(lived, program) if alone else lived(program) for program in programs]
 
 
 def made_shorter(request: Request, program: Sequence[Call]) -> list[Call]:
@@ -142,7 +148,9 @@ def main() -> None:
     side_effects.install()  # a copy of this process that the algorithm makes ends at once
     given = msgspec.json.decode(sys.stdin.buffer.read(), type=_Given)
     found: Any = (
-        made_shorter(given.request, given.programs[0]) if given.shortens else carried_out(given.request, given.programs)
+        made_shorter(given.request, given.programs[0])
+        if given.shortens
+        else carried_out(given.request, given.programs, alone=given.alone)
     )
     sys.stdout.write("\n" + msgspec.json.encode(found).decode() + "\n")
     sys.stdout.flush()

@@ -64,7 +64,7 @@ class LivesJudge(Judge):
 
 def _until_different(request: Request, row: Sequence[Program], tick: Tick) -> list[Program]:
     """The lives until the first one that is another one if it is lived alone; none if all are the same."""
-    ((in_a_row, *alone),) = answers(request, [_joined(row), *row], tick, [_SEED])
+    ((in_a_row, *alone),) = answers(request, [_joined(row), *row], tick, [_SEED], alone=True)
     for number, (here, (there,)) in enumerate(zip(in_a_row, alone, strict=True)):
         if here != there:
             return list(row[: number + 1])
@@ -86,7 +86,7 @@ def _differences(request: Request, programs: Sequence[Program], tick: Tick = not
     """The programs of which the last life is another one if it is lived alone, by their numbers, and how."""
     if not programs:
         return {}
-    (found,) = answers(request, [*programs, *map(last_life, programs)], tick, [_SEED])
+    (found,) = answers(request, [*programs, *map(last_life, programs)], tick, [_SEED], alone=True)
     pairs = zip(found[: len(programs)], found[len(programs) :], strict=True)
     texts = ((number, _difference(these[-1], those[-1])) for number, (these, those) in enumerate(pairs))
     return {number: text for number, text in texts if text}

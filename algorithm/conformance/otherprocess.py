@@ -99,12 +99,14 @@ def _shorter(calls: Sequence[Call]) -> list[list[Call]]:
     return [each for each in found if each]
 
 
-def answers(request: Request, programs: Sequence[Sequence[Call]], tick: Tick, seeds: Sequence[str]) -> list[Answers]:
+def answers(
+    request: Request, programs: Sequence[Sequence[Call]], tick: Tick, seeds: Sequence[str], *, alone: bool = False
+) -> list[Answers]:
     """What new processes answer, one with each hash seed, at the same time. `tick` is called while they work.
 
-    Raises OtherProcessError.
+    With `alone`, no program sees what another one has left. Raises OtherProcessError.
     """
-    given = msgspec.json.encode({"request": request, "programs": programs})
+    given = msgspec.json.encode({"request": request, "programs": programs, "alone": alone})
     return [msgspec.json.decode(text, type=Answers) for text in _said(given, tick, seeds)]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from algorithm.conformance.calls import AddNode, Ask, FoundBound, Submit, decode, encode
+from algorithm.conformance.calls import AddNode, Ask, FoundBound, NewLife, Submit, decode, encode
 from algorithm.conformance.catalogue import CHECKS
 from algorithm.conformance.harness import ContractBroken
 from algorithm.conformance.judges import JUDGES
@@ -22,8 +22,10 @@ from algorithm.conformance.shrink import shortened
 from algorithm.conformance.single import SINGLE
 from algorithm.interface import Phase
 from algorithm.model import Node, Pod
+from extender.operate.conformance_log import events_of
 from extender.operate.replay_check import SAME, check
 from extender.recording.log import open_log
+from extender.scheduling.events import NodeSeen, Synced
 
 FAULTY = "tests.support.conformance.faulty"
 
@@ -87,6 +89,25 @@ def test_a_set_that_decides_is_noticed() -> None:
     assert callable(test)
     with pytest.raises(ContractBroken, match="PYTHONHASHSEED"):
         test()
+
+
+@pytest.mark.slow
+def test_what_one_life_leaves_for_the_next_is_printed_as_two_lives() -> None:
+    plugin = "tests.conformance.mistakes.chance:KeepsSizesByName"
+    report = run(Request(plugin=plugin, settings={"slots": 1}, only=("lives-are-independent",), lives=10))
+    assert sum(isinstance(call, NewLife) for call in failure(report).calls) == 1
+    names: dict[str, object] = {}
+    text = as_test(failure(report), report.plugin, report.settings)
+    exec(compile(text, "printed", "exec"), names)
+    test = names["test_lives_are_independent"]
+    assert callable(test)
+    with pytest.raises(ContractBroken, match="after another life in the same process"):
+        test()
+
+
+def test_the_log_has_the_last_of_several_lives() -> None:
+    lives = (AddNode(Node(name="a")), NewLife(), AddNode(Node(name="b")))
+    assert [event for _, event in events_of(lives)] == [Synced(), NodeSeen(Node(name="b"))]
 
 
 def test_the_log_can_be_replayed(tmp_path: Path) -> None:
