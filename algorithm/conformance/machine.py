@@ -1,14 +1,13 @@
 """A Hypothesis state machine that draws random histories of clusters (lives) as calls, while judges watch the outcome.
 
-It only draws. What it draws are plain calls (`life.calls`), so a failure is made shorter, printed and replayed without
-Hypothesis (`shrink.py`).
+It only draws, from the moves of `moves.py`. What it draws are plain calls (`life.calls`), so a failure is made shorter,
+printed and replayed without Hypothesis (`shrink.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 from hypothesis import HealthCheck, Verbosity, seed, settings
@@ -21,11 +20,9 @@ from algorithm.conformance.calls import (
     AddNode,
     Allocate,
     Ask,
-    Call,
     Delete,
     DeleteNode,
     Expire,
-    Faulty,
     FoundBound,
     Lapse,
     Linger,
@@ -33,7 +30,6 @@ from algorithm.conformance.calls import (
     Replace,
     Restart,
     SetTime,
-    StartPreempting,
     StopPreempting,
     Submit,
     Update,
@@ -41,36 +37,23 @@ from algorithm.conformance.calls import (
     UseFork,
 )
 from algorithm.conformance.life import Life
-from algorithm.conformance.unreadable_records import ANY, OF_NODES, OF_PODS
+from algorithm.conformance.moves import UNKNOWN_NODE, Fault, Moves, faults
+from algorithm.conformance.unreadable_records import OF_NODES, OF_PODS
 from algorithm.conformance.world import World
-from algorithm.interface import Phase, Preempt
-from algorithm.model import Pod
+from algorithm.interface import Phase
 
 _picks = st.integers(0, 1 << 16)
 #: Pods that may exist at the same time: each question is asked about some of them.
 _MOST_WAITING = 6
 _MOST_ALLOCATED = 12
-_UNKNOWN_NODE = "never-seen"
 #: The priority of important pods.
 _HIGH = 1_000_000
 #: What happens while a node with pods is away; most often nothing.
 _MEANWHILE = ("", "", "one pod goes", "pods come", "preemptions end", "cordoned")
-#: Plans that are asked for one after the other, while their victims cannot be evicted.
-_MOST_PLANS = 4
 #: Times that pods are created to fill a node.
 _MOST_TO_FILL = 4
 #: How often Hypothesis is asked again for lives.
 _MOST_ATTEMPTS = 50
-
-
-#: The field that raises, and at which reading (`Faulty`); None: none does.
-Fault = tuple[str, int] | None
-
-
-def _faults(fields: tuple[str, ...]) -> st.SearchStrategy[Fault]:
-    """Half of the changes are made to raise, most of them at each of the first readings in turn."""
-    some: list[Fault] = [*[(ANY, 0)] * 6, *((field, 1) for field in fields)]
-    return st.sampled_from([None] * len(some) + some)
 
 
 class _Enough(Exception):  # noqa: N818 - the time is over
@@ -127,31 +110,9 @@ def _run(machine: type[RuleBasedStateMachine], lives: int, steps: int) -> None:
 def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], None]) -> type[RuleBasedStateMachine]:
     """The class of machines for one world."""
 
-    class Cluster(RuleBasedStateMachine):
+    class Cluster(Moves):
         def __init__(self) -> None:
-            super().__init__()
-            self.life = begin()
-            self.made = 0
-
-        def do(self, *calls: Call) -> None:
-            for call in calls:
-                self.life.perform(call)
-
-        def pick(self, records: Any, pick: int) -> Any:
-            """One of them; which one does not depend on the order in which they came."""
-            names = sorted(records)
-            return names[pick % len(names)] if names else None
-
-        def offer(self, pick: int) -> tuple[str, ...]:
-            """Every node, or all but some; now and then one that was never there, or one that has just gone."""
-            names = sorted(self.life.nodes)
-            if pick % 4 == 0:
-                names = [name for at, name in enumerate(names) if not pick >> 4 & 1 << at] or names
-            if pick % 8 == 1:
-                names.append(_UNKNOWN_NODE)
-            if pick % 8 in (2, 3):
-                names += [name for name in world.node_names if name not in self.life.nodes][:1]
-            return tuple(names[pick % len(names) :] + names[: pick % len(names)]) if names else ()
+            super().__init__(world, begin())
 
         @initialize(data=st.data(), nodes=st.integers(1, len(world.node_names)))
         def nodes_are_there(self, data: st.DataObject, nodes: int) -> None:
@@ -160,7 +121,7 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
 
         # -- nodes --------------------------------------------------------------------------------------------
 
-        @rule(data=st.data(), name=st.sampled_from(world.node_names), fault=_faults(OF_NODES))
+        @rule(data=st.data(), name=st.sampled_from(world.node_names), fault=faults(OF_NODES))
         def node_appears_or_changes(self, data: st.DataObject, name: str, fault: Fault) -> None:
             record = data.draw(world.nodes(name))
             known = name in self.life.nodes
@@ -194,26 +155,15 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
                 self.do(*(StopPreempting(uid) for uid in sorted(self.life.preempting)))
             self.do(AddNode(record))
 
-        def busy_nodes(self) -> set[str]:
-            """The nodes on which pods run, or are to run."""
-            return {pod.node_name for pod in self.life.allocated.values()} & self.life.nodes.keys()
-
-        def faulty(self, change: Any, fault: Fault) -> Any:
-            return change if fault is None else Faulty(change, *fault)
-
         # -- pods ---------------------------------------------------------------------------------------------
 
-        def new_pods(self, data: st.DataObject) -> tuple[Pod, ...]:
-            self.made += 1
-            return data.draw(world.pods(self.made))
-
         @precondition(lambda self: len(self.life.waiting) < _MOST_WAITING)
-        @rule(data=st.data(), fault=_faults(OF_PODS))
+        @rule(data=st.data(), fault=faults(OF_PODS))
         def pods_come(self, data: st.DataObject, fault: Fault) -> None:
             self.do(self.faulty(Submit(self.new_pods(data)), fault))
 
         @precondition(lambda self: len(self.life.waiting) < _MOST_WAITING)
-        @rule(data=st.data(), pick=_picks, important=st.sampled_from([False, True]), fault=_faults(OF_PODS))
+        @rule(data=st.data(), pick=_picks, important=st.sampled_from([False, True]), fault=faults(OF_PODS))
         def pods_come_and_are_placed(self, data: st.DataObject, pick: int, important: bool, fault: Fault) -> None:
             """Important ones may evict others, by their Kubernetes priority at least."""
             pods = self.new_pods(data)
@@ -223,25 +173,11 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             for pod in pods:
                 self.asked_as_usual(pod.uid, self.offer(pick), pick)
 
-        def asked_as_usual(self, uid: str, offer: tuple[str, ...], pick: int) -> None:
-            """As kube-scheduler does: a pod that is refused is asked about again, for whom to evict."""
-            self.do(Ask(uid, offer, Phase.FILTERING), Allocate(uid))
-            if uid in self.life.waiting and pick % 3:
-                phase = Phase.EVICTING if pick % 2 else Phase.PREEMPTING
-                self.preempts(uid, offer, phase, goes_on=bool(pick % 5 % 2))
-
-        def preempts(self, uid: str, offer: tuple[str, ...], phase: Phase, *, goes_on: bool) -> None:
-            self.do(Ask(uid, offer, phase))
-            if isinstance(self.life.answers.get(uid), Preempt):
-                self.do(StartPreempting(uid))
-                if goes_on:
-                    self.victims_go(uid)
-
         @precondition(lambda self: len(self.life.allocated) < _MOST_ALLOCATED)
         @rule(
             data=st.data(),
-            name=st.sampled_from([*world.node_names, _UNKNOWN_NODE]),
-            fault=_faults(OF_PODS),
+            name=st.sampled_from([*world.node_names, UNKNOWN_NODE]),
+            fault=faults(OF_PODS),
             stranger=st.booleans(),
         )
         def pods_are_found_bound(self, data: st.DataObject, name: str, fault: Fault, stranger: bool) -> None:
@@ -251,7 +187,7 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
                 self.do(self.faulty(FoundBound(bound), fault))
 
         @precondition(lambda self: self.life.waiting and len(self.life.allocated) < _MOST_ALLOCATED)
-        @rule(pick=_picks, name=st.sampled_from([*world.node_names, _UNKNOWN_NODE]))
+        @rule(pick=_picks, name=st.sampled_from([*world.node_names, UNKNOWN_NODE]))
         def waiting_pod_is_bound_by_somebody_else(self, pick: int, name: str) -> None:
             pod = self.life.waiting[self.pick(self.life.waiting, pick)]
             self.do(FoundBound(msgspec.structs.replace(pod, node_name=name, phase="Running")))
@@ -272,7 +208,7 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             self.do(Expire(self.pick(self.life.proposed, pick)))
 
         @precondition(lambda self: self.life.allocated)
-        @rule(data=st.data(), pick=_picks, fault=_faults(OF_PODS))
+        @rule(data=st.data(), pick=_picks, fault=faults(OF_PODS))
         def allocated_pod_changes(self, data: st.DataObject, pick: int, fault: Fault) -> None:
             """Its labels, and its resources (resized in place)."""
             known = self.life.allocated[self.pick(self.life.allocated, pick)]
@@ -348,26 +284,6 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             else:
                 self.asked_for_others(first.uid, offer, spare)
 
-        def asked_for_others(self, uid: str, offer: tuple[str, ...], spare: type[Protect] | type[Linger]) -> None:
-            """As the extender does when an eviction is refused or comes to nothing: it asks for another plan.
-
-            Protected pods become more, until there is no plan. Others linger each time: a new set replaces the old one.
-            """
-            ask = Ask(uid, offer, Phase.EVICTING)
-            self.do(ask)
-            spared: set[str] = set()
-            for _ in range(_MOST_PLANS):
-                answer = self.life.answers.get(uid)
-                if not isinstance(answer, Preempt) or not answer.victims:
-                    return
-                spared = {victim.uid for victim in answer.victims} | (spared if spare is Protect else set())
-                self.do(spare(tuple(sorted(spared))), ask)
-
-        def victims_go(self, uid: str) -> None:
-            self.do(*(Delete(victim.uid) for victim in self.life.preempting.get(uid, ())))
-            if self.life.nodes:
-                self.do(Ask(uid, tuple(sorted(self.life.nodes)), Phase.FILTERING), Allocate(uid))
-
         @precondition(lambda self: self.life.preempting and len(self.life.nodes) > 1)
         @rule(pick=_picks)
         def preemption_is_planned_anew(self, pick: int) -> None:
@@ -407,12 +323,6 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
                     self.do(Restart(pick))
                 case _:
                     self.do(UseFork())
-
-        def some_allocated(self, pick: int) -> tuple[str, ...]:
-            """None of them, or a few, at least one."""
-            uids = sorted(self.life.allocated) if pick % 3 else []
-            first = pick // 3 % len(uids) if uids else 0
-            return tuple(uid for at, uid in enumerate(uids) if at == first or (pick >> at % 12 & 3) == 1)
 
         def teardown(self) -> None:
             """All pods go, in an order that their names decide."""
