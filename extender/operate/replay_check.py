@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
 
 from extender.logs.printable import printable
-from extender.recording.encoding import instructions_of
+from extender.operate.quiet_collector import quiet_collector
+from extender.operate.replay_jobs import replay_parts, starts_of_parts
+from extender.operate.replay_part import PartResult, replay_part
 from extender.recording.log import Log, Recording
 from extender.recording.records import RecordingError
-from extender.recording.replaying import Played, Replay, doubts, refusals
-from extender.replay.moments import Span, clock_text, duration_text
-from extender.replay.texts import cut, decision_text, effect_text, event_text
-from extender.scheduling.machine import SchedulerStateMachine
+from extender.recording.replaying import doubts, refusals
+from extender.replay.moments import duration_text
 
 #: Exit status of `waggle replay`: all decisions are the same; a decision differs.
 SAME, DIFFERS = 0, 1
-#: New objects after which the collector of garbage looks at them.
-_COLLECT_AFTER = 50_000
-#: Lines of a pod's history, and instructions of an event, that are shown.
-_HISTORY, _MOST = 20, 12
 #: Characters of what a log says about itself.
 _LONGEST = 4000
 
 Say = Callable[[str], None]
 
 
-def check(log: Log, say: Say, *, run: int | None = None, anyway: bool = False) -> int:
+def check(log: Log, say: Say, *, run: int | None = None, anyway: bool = False, jobs: int = 1) -> int:
     """Replay all recordings of a log, or that of one run of the server; returns the exit status.
+
+    `jobs`: the processes that replay the parts of a long one.
 
     `anyway`: also a recording without answers (format 1) by a program with other constants.
 
@@ -41,23 +37,17 @@ def check(log: Log, say: Say, *, run: int | None = None, anyway: bool = False) -
     for number, recording in enumerate(log.recordings if run is None else [log.run(run)], start=run or 1):
         which = recording.name if runs == 1 else f"run {number} of {runs}, {recording.name}"
         checked = _Check(recording, which, say)
-        counts.add(checked.run(anyway=anyway))
+        counts.add(checked.run(jobs, anyway=anyway))
     if runs > 1 and run is None:
         say(f"all {runs} runs: {counts.text()}")
     return counts.status
 
 
-def quiet_collector() -> None:
-    """Let the collector of garbage look seldom: nothing of a replay is garbage for long, and looking for it takes a
-    fifth of the time."""
-    gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER)
-
-
 @dataclass
 class Counts:
     """What was replayed, of one run or of several. `passed`: seconds that the runs took when recorded; `took`: seconds
-    of CPU time of their replay; `missing`: events not in the log, or not replayed; `differs`: runs that diverge."""
+    of their replay, of CPU time if there was one process; `missing`: events not in the log, or not replayed; `differs`:
+    runs that diverge."""
 
     events: int = 0
     decisions: int = 0
@@ -66,14 +56,23 @@ class Counts:
     passed: float = 0.0
     took: float = 0.0
     differs: int = 0
+    #: The most that replayed one run.
+    processes: int = 1
 
     @property
     def status(self) -> int:
         return DIFFERS if self.differs else SAME
 
     def add(self, other: Counts) -> None:
+        most = max(self.processes, other.processes)
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        self.processes = most
+
+    def add_part(self, part: PartResult) -> None:
+        self.events += part.events
+        self.decisions += part.decisions
+        self.compared += part.compared
 
     def text(self) -> str:
         """Return what was replayed, whether it was the same, and how fast, in one line."""
@@ -90,7 +89,8 @@ class Counts:
             text += "all the same"
         text += f"; {self.missing:,} more are not in the log, or not replayed" if self.missing else ""
         faster = f": {self.passed / self.took:,.0f} times as fast" if self.took > 0 else ""
-        return f"{text}. {duration_text(round(self.passed, 3))} replayed in {self.took:.2f} s of CPU time{faster}"
+        by = "of CPU time" if self.processes == 1 else f"by up to {self.processes} processes"
+        return f"{text}. {duration_text(round(self.passed, 3))} replayed in {self.took:.2f} s {by}{faster}"
 
 
 class _Check:
@@ -98,11 +98,9 @@ class _Check:
 
     def __init__(self, recording: Recording, name: str, say: Say) -> None:
         self._recording, self._name, self._say = recording, name, say
-        self._span = Span(0.0, recording.header.epoch)
         self._counts = Counts()
-        self._first = 0.0
 
-    def run(self, *, anyway: bool) -> Counts:
+    def run(self, jobs: int, *, anyway: bool) -> Counts:
         recording, header = self._recording, self._recording.header
         if refused := refusals(recording):
             raise RecordingError(f"{recording.name}: cannot be replayed: {'; '.join(refused)}")
@@ -112,27 +110,40 @@ class _Check:
                 f"{recording.name}: this program may decide differently, and a log of format 1 has no answers to "
                 f"compare with: {'; '.join(doubted)}; --anyway replays it with the constants of this program"
             )
-        replay = Replay(recording)
-        began = time.process_time()
-        shown = self._replay(replay)
-        counts = self._counts
-        counts.took = time.process_time() - began
-        for remark in recording.remarks:
+        counts, parts = self._counts, self._parts(jobs)
+        for part in parts:
+            counts.add_part(part)
+        counts.passed = parts[-1].last_at - parts[0].first_at
+        for remark in parts[-1].remarks:
             self._say(printable(remark))
-        self._tell_of_first(replay.began_after)
-        for gap in replay.gaps:
+        self._tell_of_first(parts[0].began_after)
+        for gap in (gap for part in parts for gap in part.gaps):
             counts.missing += gap.last - gap.first + 1
             self._tell(f"events {gap.first} to {gap.last} are not replayed: {gap.why}")
         if doubted:
             self._tell(f"constants of this program differ from the recorded ones: {'; '.join(doubted)}")
         if header.masked:
             self._tell(f"masked in this log, and therefore in its replay: {', '.join(header.masked)}")
-        if shown is not None:
+        if divergence := parts[-1].divergence:
             counts.differs = 1
-            self._say(shown)
+            same = f"after {counts.events - 1:,} events with the same answers, the first divergence:"
+            self._say("\n".join([f"{self._name}: {same}", *divergence]))
         else:
             self._say(f"{self._name}: {counts.text()}")
         return counts
+
+    def _parts(self, jobs: int) -> list[PartResult]:
+        """Replay it, in several processes if it is long. Sets how long that took."""
+        recording, counts = self._recording, self._counts
+        starts = starts_of_parts(recording, jobs)
+        if len(starts) == 1:
+            part = replay_part(recording, starts[0])
+            counts.took = part.took
+            return [part]
+        began = time.monotonic()
+        parts = list(replay_parts(recording, starts))
+        counts.took, counts.processes = time.monotonic() - began, len(starts)
+        return parts
 
     def _tell_of_first(self, start: int) -> None:
         """Say which events are in the log, but from before the first point where a replay can begin."""
@@ -145,52 +156,3 @@ class _Check:
     def _tell(self, text: str) -> None:
         """Say something that has texts of the log in it: it has one line, and not more than so many characters."""
         self._say(printable(text, _LONGEST))
-
-    def _replay(self, replay: Replay) -> str | None:
-        """Replay to the end, or to the first divergence, which is returned as a text."""
-        counts = self._counts
-        for played in replay:
-            step = played.step
-            if not counts.events:
-                self._first = step.at
-                self._span = self._span._replace(first=step.at)
-            counts.passed = step.at - self._first
-            counts.events += 1
-            counts.decisions += played.decisions
-            counts.compared += step.said is not None
-            if played.divergence is not None:
-                return self._divergence(played, replay.engine)
-        return None
-
-    def _divergence(self, played: Played, engine: SchedulerStateMachine) -> str:
-        step, divergence = played.step, played.divergence
-        assert divergence is not None
-        lines = [
-            f"{self._name}: after {self._counts.events - 1:,} events with the same answers, the first divergence:",
-            f"  {clock_text(step.at, self._span)} #{step.number} {event_text(step.event, engine)}",
-            *_answer("was", divergence.was, divergence.failed_then),
-            *_answer("now", divergence.now, divergence.failed_now),
-        ]
-        pod = pod_of(step.event)
-        if pod is not None and (info := engine.find(*pod)) is not None:
-            lines.append(f"  history of {info.key} in this replay:")
-            lines += [
-                f"    {clock_text(line.at, self._span)} #{line.event} {cut(line.text)}"
-                for line in list(info.history)[-_HISTORY:]
-            ]
-        return "\n".join(lines)
-
-
-def pod_of(event: Any) -> tuple[str, str] | None:
-    """The namespace and name of the pod that an event names; None if it names none."""
-    about = getattr(event, "pod", event)
-    namespace, name = getattr(about, "namespace", None), getattr(about, "name", None)
-    return (namespace, name) if namespace and name else None
-
-
-def _answer(title: str, text: bytes, failed: str) -> list[str]:
-    if failed:
-        return [f"  {title}: the engine failed: {cut(failed)}"]
-    texts = [cut(decision_text(each) or effect_text(each)) for each in instructions_of(text)]
-    shown = [each for each in texts if each][:_MOST] or ["no answer"]
-    return [f"  {title}: {shown[0]}", *(f"       {each}" for each in shown[1:])]

@@ -90,6 +90,15 @@ def replay(
         bool, typer.Option("--anyway", help="Replay a log of format 1 even if this program's constants differ.")
     ] = False,
     memory_mib: MemoryOption = MOST_MIB,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=1024,
+            help="Processes that replay the parts of a long log; 0: as many as cores.",
+        ),
+    ] = 0,
 ) -> None:
     """Make all decisions of a recording again, at their recorded times but without waiting, and compare them.
 
@@ -137,7 +146,7 @@ def replay(
 
         look_at(Which(log, run, anyway, memory_mib), at, Look(pod, output is Format.JSON, port if serve else None))
     else:
-        _compare_decisions(log, run, memory_mib, anyway=anyway)
+        _compare_decisions(log, run, memory_mib, jobs, anyway=anyway)
 
 
 _NEEDS = {
@@ -159,16 +168,17 @@ def _check_options(*options: tuple[str, bool, bool]) -> None:
             raise refuse(ValueError(f"{name} {_NEEDS[name]}"))
 
 
-def _compare_decisions(log: Path, run: int | None, memory_mib: int, *, anyway: bool) -> None:
+def _compare_decisions(log: Path, run: int | None, memory_mib: int, jobs: int, *, anyway: bool) -> None:
     from algorithm.registry import AlgorithmError
     from extender.operate.replay_check import check
+    from extender.operate.replay_jobs import usable_cores
     from extender.operate.standstill import standstill_said
     from extender.recording.log import open_log
     from extender.recording.records import RecordingError
 
     try:
         with standstill_said():
-            status = check(open_log(log).hold(memory_mib), say, run=run, anyway=anyway)
+            status = check(open_log(log).hold(memory_mib), say, run=run, anyway=anyway, jobs=jobs or usable_cores())
     except (AlgorithmError, RecordingError, OSError) as error:
         raise refuse(error) from error
     raise typer.Exit(status)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from extender.operate.replay_check import quiet_collector
+from extender.operate.quiet_collector import quiet_collector
 from extender.recording.log import Recording, open_log
 from extender.recording.records import Step
 from extender.recording.replaying import Replay, replay_on

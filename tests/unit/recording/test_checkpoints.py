@@ -19,6 +19,7 @@ from algorithm.registry import create
 from extender.recording.checkpoint import CheckpointHead, encode_checkpoint, read_checkpoint
 from extender.recording.encoding import LineWriter, encode_instructions
 from extender.recording.files import CompressedFile
+from extender.recording.graph.comparing import PREPARATIONS, difference
 from extender.recording.log import open_log
 from extender.recording.records import FORMAT, RecordingError, Said, Step, policy_of
 from extender.recording.replaying import Replay, start_before
@@ -26,14 +27,11 @@ from extender.scheduling.events import AlgorithmPrepared, Event, PrepareAlgorith
 from extender.scheduling.fork import fork
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
-from tests.support.engine.graphs import difference
 from tests.support.engine.lives import Life, lives
 from tests.support.engine.logs import log_of
 from tests.support.engine.random_walk import drive
 from tests.support.engine.simulation import EngineSimulation
 
-#: A copy has no algorithms that are being prepared.
-APART = {"SchedulerStateMachine.preparations", "Reconfiguring._preparations"}
 QUICK = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -61,13 +59,13 @@ def written(engine: SchedulerStateMachine, algorithm: str, path: Path) -> Schedu
 
 
 def goes_on_alike(engine: SchedulerStateMachine, twin: SchedulerStateMachine, rest: list[tuple[Event, float]]) -> None:
-    assert difference(engine, twin, apart=APART) == ""
+    assert difference(engine, twin, apart=PREPARATIONS) == ""
     twin.validate()
     for event, now in rest:
         assert hear(engine, event, now) == hear(twin, event, now)
         assert engine.next_due() == twin.next_due()
     twin.validate()
-    assert difference(engine, twin, apart=APART) == ""
+    assert difference(engine, twin, apart=PREPARATIONS) == ""
 
 
 @pytest.mark.parametrize("algorithm", ["packing", "hived"])

@@ -22,81 +22,18 @@ from extender.recording import checkpointer, waiting
 from extender.recording import recorder as module
 from extender.recording.checkpointer import Source
 from extender.recording.files import CHECKPOINT, LOG, CompressedFile, files_in, name_of
-from extender.recording.log import Recording, open_log
-from extender.recording.recorder import Recorder
+from extender.recording.log import open_log
 from extender.recording.replaying import Replay
 from extender.scheduling.events import (
     AlgorithmPrepared,
     FilterRequested,
-    NodeSeen,
-    PodGone,
     PodSeen,
     PrepareAlgorithm,
     ReconfigureRequested,
-    Synced,
 )
-from extender.scheduling.machine import SchedulerStateMachine
-from extender.scheduling.policy import Policy
 from tests.support.apiserver.api import eventually
-from tests.support.engine.objects import node, pod
-
-
-class Serving:
-    """An engine that is recorded, as the loop of a server does it."""
-
-    def __init__(self, folder: Path, most_bytes: int = 64 << 20, *, attached: bool = True) -> None:
-        self.folder, self.now, self.pods = folder, 100.0, 0
-        self.lock = threading.Lock()
-        self.machine = SchedulerStateMachine(create("packing", {}), Policy(), epoch=1000.0)
-        self.recorder = Recorder(folder, "packing", {}, Policy(), most_bytes=most_bytes, epoch=1000.0, release="9")
-        if attached:
-            self.recorder.attach(Source(self.machine, self.in_turns, threading.Lock()))
-
-    def in_turns(self, pieces: Iterator[bool]) -> Iterator[bool]:
-        while True:
-            with self.lock:
-                piece = next(pieces, None)
-            if piece is None:
-                return
-            yield piece
-
-    def handle(self, *events: Any) -> None:
-        for event in events:
-            with self.lock:
-                self.now += 1
-                self.recorder.heard(event, self.now, self.machine.sequence + 1)
-                self.recorder.said(self.machine.handle(event, self.now))
-
-    def begin(self, nodes: int = 3) -> None:
-        self.handle(*(NodeSeen(node(f"n{number}")) for number in range(nodes)), Synced())
-
-    def churn(self, pods: int) -> None:
-        """Pods that come, get a place, and go again."""
-        for _ in range(pods):
-            self.pods += 1
-            one = pod(f"p{self.pods}")
-            self.handle(PodSeen(one), FilterRequested(one, SuggestedNodes(["n0", "n1", "n2"])))
-            self.handle(PodGone(one.namespace, one.name, one.uid))
-
-    def replay(self) -> Recording:
-        """Assert that what is left replays to the very same engine."""
-        recording = open_log(self.folder).recordings[-1]
-        replay = Replay(recording)
-        for played in replay:
-            assert played.divergence is None, played
-        assert replay.number == self.machine.sequence
-        assert {p.uid: list(p.history) for p in replay.engine.pod_infos()} == {
-            p.uid: list(p.history) for p in self.machine.pod_infos()
-        }
-        return recording
-
-
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small folders, and nothing waits."""
-    for name, value in (("LEAST_BYTES", 1000), ("_FLUSH", 0.0), ("_GATHER", 0.001)):
-        monkeypatch.setattr(module, name, value)
-    # On a busy machine a piece of a checkpoint holds the lock for long, and the next one would wait for seconds.
-    monkeypatch.setattr(checkpointer, "_LOCK_SHARE", 0)
+from tests.support.engine.objects import pod
+from tests.support.engine.recorded import Serving, quick
 
 
 def numbers(folder: Path, kind: str) -> list[int]:
@@ -414,7 +351,7 @@ def test_a_copy_by_somebody_else_comes_first_and_the_checkpoint_later(
 
 
 def test_a_checkpoint_that_cannot_be_written_is_told_until_one_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick(monkeypatch)
     monkeypatch.setattr(checkpointer, "_AGAIN", 0.02)
@@ -424,14 +361,15 @@ def test_a_checkpoint_that_cannot_be_written_is_told_until_one_is_there(
     path = tmp_path / "log" / name_of(serving.recorder._number, CHECKPOINT)
     in_the_way = path.with_name(f".{path.name}.{os.getpid()}.new")
     in_the_way.mkdir()
-    serving.recorder._want_checkpoint()
-    eventually(lambda: "a checkpoint cannot be written" in serving.recorder.status.warning)
-    time.sleep(0.2)
-    in_the_way.rmdir()
-    eventually(lambda: serving.recorder.status.checkpoints == 1)
+    with structlog.testing.capture_logs() as logged:
+        serving.recorder._want_checkpoint()
+        eventually(lambda: "a checkpoint cannot be written" in serving.recorder.status.warning)
+        time.sleep(0.2)
+        in_the_way.rmdir()
+        eventually(lambda: serving.recorder.status.checkpoints == 1)
     assert serving.recorder.status.warning == ""
     serving.recorder.close()
-    assert capsys.readouterr().out.count("a checkpoint cannot be written") == 1
+    assert [each["event"] for each in logged] == ["a checkpoint cannot be written, and is tried again"]
 
 
 def test_no_checkpoint_is_taken_while_settings_are_being_prepared(
@@ -474,7 +412,7 @@ def test_a_hanging_engine_leaves_the_event_in_the_log(tmp_path: Path, monkeypatc
 
 
 def test_a_disk_that_does_not_answer_stops_no_server_from_ending(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick(monkeypatch)
     monkeypatch.setattr(module, "_MOST_TO_CLOSE", 0.1)
@@ -483,8 +421,9 @@ def test_a_disk_that_does_not_answer_stops_no_server_from_ending(
     serving = Serving(tmp_path / "log")
     serving.begin()
     serving.churn(2)
-    serving.recorder.close()
-    assert "the disk does not answer" in capsys.readouterr().out
+    with structlog.testing.capture_logs() as logged:
+        serving.recorder.close()
+    assert [each["event"] for each in logged] == ["recording lacks its end: the disk does not answer"]
     answers.set()
     serving.recorder.close()
     assert open_log(tmp_path / "log").recordings[0].starts

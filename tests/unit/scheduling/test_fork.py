@@ -16,13 +16,13 @@ from algorithm.hived.state import fork as hived
 from algorithm.packing import PackingAlgorithm, copying
 from algorithm.registry import create
 from extender.recording.encoding import encode_instructions
+from extender.recording.graph.comparing import difference
 from extender.recording.records import policy_of
 from extender.scheduling import fork as module
 from extender.scheduling.events import AlgorithmPrepared, Event, PrepareAlgorithm, ReconfigureRequested
 from extender.scheduling.fork import Forking, fork
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.state.pod_info import PodInfo
-from tests.support.engine.graphs import difference
 from tests.support.engine.lives import Life, lives
 from tests.support.hived.audit import audit
 from tests.support.hived.dump import dump

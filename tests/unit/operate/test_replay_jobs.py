@@ -1,0 +1,157 @@
+"""Parts of a recording that are replayed side by side say what one replay of the whole says."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender.operate import replay_jobs
+from extender.operate.replay_check import DIFFERS, SAME, check
+from extender.operate.replay_jobs import replay_parts, starts_of_parts
+from extender.recording.checkpoint import encode_checkpoint, read_checkpoint, read_head
+from extender.recording.files import CHECKPOINT, LOG, CompressedFile, files_in
+from extender.recording.log import open_log
+from extender.recording.records import RecordingError
+from extender.scheduling.events import PodGone
+from tests.support.apiserver.api import eventually
+from tests.support.engine.recorded import Serving, quick
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of many segments, with checkpoints."""
+    folder = tmp_path_factory.mktemp("recorded") / "log"
+    with pytest.MonkeyPatch.context() as patched:
+        quick(patched)
+        serving = Serving(folder, 640_000)
+        serving.begin()
+        while len(starts(folder)) < 5:
+            serving.churn(40)
+            with serving.lock:
+                serving.machine.state.cache.snapshot()  # as pages of a server do
+            eventually(lambda: serving.recorder.status.queued == 0 and not serving.recorder._checkpointer.is_wanted)
+        serving.churn(40)
+        serving.recorder.close()
+    return folder
+
+
+@pytest.fixture
+def folder(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, which is long enough to be divided."""
+    monkeypatch.setattr(replay_jobs, "_LEAST_OF_PART", 1)
+    return Path(shutil.copytree(recorded, tmp_path / "log"))
+
+
+def starts(folder: Path) -> list[int]:
+    return [each.number for each in open_log(folder).recordings[0].starts]
+
+
+def replayed(folder: Path, jobs: int) -> tuple[int, str]:
+    """The exit status, and what is said without how long it took."""
+    said: list[str] = []
+    status = check(open_log(folder), said.append, jobs=jobs)
+    return status, re.sub(r"replayed in .*", "", "\n".join(said))
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+def diverge(folder: Path, segment: int) -> int:
+    """Change the first placement of a segment; returns its event."""
+    path = [each.path for each in files_in(folder) if each.kind == LOG][segment]
+    lines = lines_of(path)
+    line = next(each for each in lines if each.get("event") == "FilterRequested" and each["out"][0][1].get("node"))
+    line["out"][0][1]["node"] = "n9"
+    path.write_bytes(
+        gzip.compress(b"".join(json.dumps(each, separators=(",", ":")).encode() + b"\n" for each in lines))
+    )
+    return int(line["number"])
+
+
+@pytest.mark.parametrize("jobs", [2, 4])
+def test_parts_are_the_same_as_the_whole(folder: Path, jobs: int) -> None:
+    said: list[str] = []
+    assert check(open_log(folder), said.append, jobs=jobs) == SAME
+    assert f"by up to {jobs} processes" in said[-1]
+    assert replayed(folder, jobs) == replayed(folder, 1)
+    (recording,) = open_log(folder).recordings
+    begun = starts_of_parts(recording, jobs)
+    parts = list(replay_parts(recording, begun))
+    assert [part.began_after for part in parts] == [start.number for start in begun]
+    assert [part.until for part in parts] == [*(start.number for start in begun[1:]), None]
+    assert len(parts) == jobs
+
+
+@pytest.mark.parametrize("segment", [0, 2, -1])
+def test_the_first_divergence_is_shown_with_all_events_before_it(folder: Path, segment: int) -> None:
+    number = diverge(folder, segment)
+    diverge(folder, -1)
+    status, said = replayed(folder, 3)
+    assert (status, said) == replayed(folder, 1)
+    assert status == DIFFERS
+    assert f"#{number} filter" in said
+
+
+def test_a_part_that_does_not_come_to_the_recorded_state_goes_on(folder: Path) -> None:
+    """As if the recorded state had lost a pod: what follows it would be decided differently from there."""
+    before = replayed(folder, 1)
+    for number in starts_of_parts(open_log(folder).recordings[0], 3)[1:]:
+        assert number.head is not None
+        spoil_state(Path(number.head.path))
+    assert replayed(folder, 3) == before
+
+
+def spoil_state(path: Path) -> None:
+    engine, head = read_checkpoint(path, "packing"), read_head(path)
+    one = next(iter(engine.pod_infos()), None)
+    engine.handle(PodGone("default", one.name if one else "p", one.uid if one else "u"), head.at)
+    file = CompressedFile(path)
+    for line in encode_checkpoint(engine, head):
+        file.write(line)
+    file.finish()
+
+
+def test_a_checkpoint_that_cannot_be_read_is_gone_past(folder: Path) -> None:
+    before = replayed(folder, 1)
+    for path in [each.path for each in files_in(folder) if each.kind == CHECKPOINT]:
+        head, *rest = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+        path.write_bytes(gzip.compress(head + b"".join(rest).replace(b"PodInfo", b"PodOofo")))
+    assert replayed(folder, 3) == before
+
+
+def test_a_damaged_segment_is_named_as_by_one_replay(folder: Path) -> None:
+    path = [each.path for each in files_in(folder) if each.kind == LOG][2]
+    lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+    path.write_bytes(gzip.compress(b"".join([*lines[:5], b"{]\n", *lines[6:]])))
+    with pytest.raises(RecordingError, match=f"{path.name}:6: no event") as one:
+        replayed(folder, 1)
+    with pytest.raises(RecordingError) as several:
+        replayed(folder, 3)
+    assert str(several.value) == str(one.value)
+
+
+def test_a_process_that_is_killed_is_said_and_none_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    received, met = replay_jobs._received, []
+
+    def killed(recording: Any, worker: Any) -> Any:
+        met.append(worker.process)
+        worker.process.kill()
+        return received(recording, worker)
+
+    monkeypatch.setattr(replay_jobs, "_received", killed)
+    with pytest.raises(RecordingError, match=r"has ended with status -9; --jobs 1 replays all of it"):
+        replayed(folder, 2)
+    assert not any(each.is_alive() for each in met)
+
+
+def test_a_short_recording_is_replayed_in_this_process(recorded: Path) -> None:
+    (recording,) = open_log(recorded).recordings
+    assert len(recording.starts) > 4
+    assert len(starts_of_parts(recording, 64)) == 1
