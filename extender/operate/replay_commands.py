@@ -131,6 +131,7 @@ def replay(
         ("--step", step, not compares),
         *((name, value is not None, compares) for name, value in (("--svg", svg), ("--html", html))),
         ("--json", json_file is not None, compares),
+        ("--jobs", jobs > 0, not (compares or at or step)),
     )
     if compares:
         from extender.operate.replay_compare import Files, compare_with
@@ -158,6 +159,7 @@ _NEEDS = {
     "--svg": "needs --algorithm or --settings",
     "--html": "needs --algorithm or --settings",
     "--json": "needs --algorithm or --settings",
+    "--jobs": "cannot be combined with --at, --step, --algorithm or --settings",
 }
 
 

@@ -33,6 +33,7 @@ from algorithm.tables import Table
 from extender.core.said import plain, said_by, type_name
 from extender.scheduling.faults import LONGEST_TEXT, FaultLog
 from extender.scheduling.policy import Limits
+from extender.scheduling.writes.preemption_mark import ANNOTATION
 
 T = TypeVar("T")
 
@@ -527,7 +528,11 @@ def _is_sound(member_plan: MemberPlan) -> bool:
 
 
 def _differs(known: Pod, pod: Pod) -> bool:
-    """Whether the records differ in a field that an algorithm could use."""
+    """Whether the records differ in a field that an algorithm could use.
+
+    The engine's own note of a preemption is none: it says what the algorithm decided. If the algorithm got a new record
+    for it, the room would be given up and planned anew for each note, and preemptors could swap places without end.
+    """
     if known.resource_version and known.resource_version == pod.resource_version:
         return False
     return _substance(known) != _substance(pod)
@@ -536,5 +541,5 @@ def _differs(known: Pod, pod: Pod) -> bool:
 def _substance(pod: Pod) -> tuple[object, ...]:
     return (
         (pod.requests, pod.limits, pod.priority, pod.may_preempt),
-        (pod.labels, pod.annotations, pod.group, pod.terminating),
+        (pod.labels, [item for item in pod.annotations if item[0] != ANNOTATION], pod.group, pod.terminating),
     )

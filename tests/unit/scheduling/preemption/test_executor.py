@@ -64,6 +64,31 @@ class TestTheCourse:
         assert {victim.uid for member_plan in member_plans for victim in member_plan.victims} == uids
         assert sorted(member_plan.node for member_plan in member_plans) == ["n0", "n0", "n1", "n1"]
 
+    @pytest.mark.parametrize(("changed", "calls"), [(False, []), (True, ["delete", "add"])])
+    def test_the_note_is_no_change_to_the_algorithm_which_would_plan_anew(
+        self, changed: bool, calls: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """HiveD chose other cells each time, and two pods that preempted at once swapped theirs until both gave up."""
+        w = DirectPreemptionSimulation()
+        w.fill(cpu=4000)
+        w.filter(w.waits("p", cpu=4000))
+        w.do_all(Evict)
+        heard: list[str] = []
+        algorithm = w.machine.driver.algorithm
+        for name in ("add", "delete"):
+            call = getattr(algorithm, f"{name}_preempting_pod")
+            monkeypatch.setattr(
+                algorithm,
+                f"{name}_preempting_pod",
+                lambda *args, name=name, call=call: (heard.append(name), call(*args)),
+            )
+        if changed:
+            w.cluster.pods["p"] = msgspec.structs.replace(w.cluster.pods["p"], labels=(("team", "a"),))
+        w.do_all(RecordPreemption)
+        assert read(w.cluster.pods["p"]) is not None
+        assert len(w.orders(Evict, dry_run=False)) == 1
+        assert heard == calls
+
     def test_nobody_is_evicted_before_the_informer_shows_it_on_all(self) -> None:
         w, _, gang = gang_before_full_nodes()
         w.filter(gang[0])
