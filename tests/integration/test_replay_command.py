@@ -85,6 +85,7 @@ def test_other_settings_and_json_on_standard_output(log: Path, tmp_path: Path, t
         (["-o", "json"], "--output needs --at"),
         (["--svg", "x.svg"], "--svg needs --algorithm or --settings"),
         (["--step", "--algorithm", "fgd"], "--step cannot be combined with --algorithm"),
+        (["--jobs", "2", "--at", "+1s"], "--jobs cannot be combined with --at"),
         (["--algorithm", "pakcing"], "there are: fgd, hived, packing; did you mean packing?"),
         (["--algorithm", "hived"], "hived needs settings of its own"),
         (["--settings", "/nowhere.yaml"], "/nowhere.yaml"),
