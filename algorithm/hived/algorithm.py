@@ -201,10 +201,10 @@ class HivedAlgorithm(SchedulerAlgorithm):
         self,
         pod: Pod,
         victims: tuple[Victim, ...],  # noqa: ARG002 - the plan has them
-        node: str,  # noqa: ARG002
+        node: str,
     ) -> None:
         spec = self._read(pod)
-        plan = self._plan(pod, spec)
+        plan = self._plan(pod, spec, node)
         self._generation += 1
         if plan is None:
             return
@@ -285,16 +285,21 @@ class HivedAlgorithm(SchedulerAlgorithm):
         said = self._start.accounts.to_write(pod, spec, plan)
         return Bind(allocation.node, bindinfo.write(allocation) + _nothing_else(pod, said) + said)
 
-    def _plan(self, pod: Pod, spec: PodSpec) -> Plan | None:
+    def _plan(self, pod: Pod, spec: PodSpec, node: str) -> Plan | None:
         """The preemption that was proposed for this pod, planned again if something has changed since.
 
-        The room is kept also if no victim is left. None if there is no room to keep.
+        The room is kept also if no victim is left. None if there is no room to keep. After a restart, or if the pod has
+        changed, pods on `node` may have been evicted already: a pod without a gang goes there again, if it can.
         """
         known = self._proposed.pop(pod.uid, None)
         if known is not None and known.generation == self._generation:
             return known.plan
         offered = known.offered if known is not None else SuggestedNodes(self.hive.layout.machines)
         try:
+            if node and sum(number for _, number in spec.pods) == 1:
+                there = decide(self.hive, spec, SuggestedNodes([node]), preempting=True, only_there=True)
+                if isinstance(there, Plan) and there.is_new:
+                    return there
             decision: Decision = decide(self.hive, spec, offered, preempting=True)
         except UserError:  # the present settings may not allow the pod at all
             return None

@@ -96,7 +96,7 @@ def replay(
             metavar="N",
             min=0,
             max=1024,
-            help="Processes that replay the parts of a long log; 0: as many as cores.",
+            help="Processes that replay the parts of a long log; 0: one a core, at most 8.",
         ),
     ] = 0,
 ) -> None:
@@ -173,14 +173,14 @@ def _check_options(*options: tuple[str, bool, bool]) -> None:
 def _compare_decisions(log: Path, run: int | None, memory_mib: int, jobs: int, *, anyway: bool) -> None:
     from algorithm.registry import AlgorithmError
     from extender.operate.replay_check import check
-    from extender.operate.replay_jobs import usable_cores
+    from extender.operate.replay_jobs import default_jobs
     from extender.operate.standstill import standstill_said
     from extender.recording.log import open_log
     from extender.recording.records import RecordingError
 
     try:
         with standstill_said():
-            status = check(open_log(log).hold(memory_mib), say, run=run, anyway=anyway, jobs=jobs or usable_cores())
+            status = check(open_log(log).hold(memory_mib), say, run=run, anyway=anyway, jobs=jobs or default_jobs())
     except (AlgorithmError, RecordingError, OSError) as error:
         raise refuse(error) from error
     raise typer.Exit(status)

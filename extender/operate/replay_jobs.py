@@ -29,11 +29,14 @@ from extender.replay.moments import Span
 
 #: The least that a part has, compressed bytes: to start a process takes as long as some ten thousand events.
 _LEAST_OF_PART = 2 << 20
+#: Processes, unless it is said how many: each has an engine and the state of a checkpoint.
+_MOST_BY_DEFAULT = 8
 
 
-def usable_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def default_jobs() -> int:
+    """One for each core that this process may use, but not so many that their memory is a surprise."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, _MOST_BY_DEFAULT)
 
 
 def starts_of_parts(recording: Recording, jobs: int) -> list[Start]:

@@ -64,13 +64,15 @@ class Plan:
 Decision = Plan | Refusal
 
 
-def decide(hive: HivedCluster, spec: PodSpec, offered_names: Collection[str], *, preempting: bool) -> Decision:
+def decide(
+    hive: HivedCluster, spec: PodSpec, offered_names: Collection[str], *, preempting: bool, only_there: bool = False
+) -> Decision:
     """Raises UserError for what can never be.
 
     `preempting`: the machines of a preemption that is under way are looked at again; with bad or unoffered ones it is
-    planned anew.
+    planned anew. `only_there`: the group goes to offered machines, also if its request ignores what is offered.
     """
-    offered = Offered(offered_names, ignored=spec.ignores_offer)
+    offered = Offered(offered_names, ignored=spec.ignores_offer and not only_there)
     group = hive.groups.get(spec.group)
     if group is None:
         return _Planner(hive, spec, offered).decide()

@@ -426,6 +426,28 @@ def test_a_preemption_that_came_to_nothing_is_planned_the_same_again(world):
         assert world.ask(high, phase=PREEMPTING) == answer
 
 
+@pytest.mark.parametrize("ignores", [True, False])
+@pytest.mark.parametrize("again", [False, True])
+def test_preemptors_keep_their_machines_if_they_are_claimed_anew(world, again, ignores):
+    """Their records changed, or Waggle was started again: pods may have been evicted there already."""
+    world.bind(*[one(f"low{i}", leafs=4, priority=-1) for i in range(4)])
+    high = [one(f"high{i}", leafs=4, ignoreK8sSuggestedNodes=ignores) for i in range(2)]
+    answers = [world.ask(high[0], phase=PREEMPTING)]
+    world.take_preemption(high[0], answers[0])
+    answers.append(world.ask(high[1], phase=PREEMPTING))
+    world.take_preemption(high[1], answers[1])
+    assert answers[0].victims != answers[1].victims
+
+    if again:
+        world.restart()
+    for _ in range(3):
+        for each, answer in reversed(list(zip(high, answers, strict=True))):
+            world.delete(each)
+            world.submit(each)
+            world.take_preemption(each, answer)
+            assert world.ask(each, phase=PREEMPTING).victims == answer.victims
+
+
 def test_what_a_preemptor_waits_for_is_nobody_elses(world):
     low = gang("low", pods=2, leafs=4)
     world.bind(*low)
