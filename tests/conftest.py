@@ -1,22 +1,32 @@
 """For all tests: what each of thousands would do again is done once.
 
-Those that were collected are not looked through for garbage again and again, and a command line is made once.
+Those that were collected are not looked through for garbage again and again, a command line is made once, and servers
+in this process end at once.
 With `--budget SECONDS`, tests that would begin later are skipped, and say so: for a machine that has not time for all.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import gc
 import time
 from collections.abc import Generator
+from types import SimpleNamespace
 
 import pytest
+import uvicorn.server
 from typer import testing
 
 # `CliRunner.invoke` makes the whole command line again for each call: 30 ms, ten times what most commands need.
 assert callable(testing._get_command)
 testing._get_command = functools.cache(testing._get_command)
+
+# uvicorn looks every 100 ms whether it has to end, and then whether connections have ended: with two servers a third of
+# a second for each of hundreds of tests. Processes that tests start have uvicorn as it is.
+assert uvicorn.server.asyncio is asyncio
+_OFTEN = SimpleNamespace(**{**vars(asyncio), "sleep": lambda seconds: asyncio.sleep(seconds / 10)})
+uvicorn.server.asyncio = _OFTEN  # type: ignore[assignment]
 
 
 @pytest.hookimpl(wrapper=True)
