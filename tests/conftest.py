@@ -29,6 +29,10 @@ _OFTEN = SimpleNamespace(**{**vars(asyncio), "sleep": lambda seconds: asyncio.sl
 uvicorn.server.asyncio = _OFTEN  # type: ignore[assignment]
 
 
+# A new configuration lets go of the old one, which had been frozen: here of all tests, too, half a second for each.
+gc.unfreeze = lambda: None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect tests without a search for garbage, and leave them out of all later searches.

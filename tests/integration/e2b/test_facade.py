@@ -157,7 +157,7 @@ def _impatient(world: ClaimWorld, seconds: float) -> str:
     with httpx.Client(base_url=world.server.handle.url) as client:
         try:
             times = httpx.Timeout(10, read=seconds + 0.0001)
-            answer = client.post("/e2b/v2/sandboxes", json={"templateID": "warm"}, timeout=times)
+            answer = client.post("/e2b/v2/sandboxes", json={"templateID": "warm", "timeout": 2}, timeout=times)
         except httpx.TimeoutException:
             return ""
         return str(answer.json().get("sandboxID", ""))

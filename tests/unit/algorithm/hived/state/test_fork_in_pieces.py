@@ -84,10 +84,11 @@ class ForkingMachine(HivedMachine):
         self.of = None
 
 
-def test_a_copy_in_pieces_is_that_of_the_last_moment() -> None:
+@pytest.mark.parametrize("courses", [3, pytest.param(12, marks=pytest.mark.slow)])
+def test_a_copy_in_pieces_is_that_of_the_last_moment(courses: int) -> None:
     ForkingMachine.taken = 0
     quick = settings(
-        max_examples=12,
+        max_examples=courses,
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=list(HealthCheck),
