@@ -25,8 +25,8 @@ help: ## show this list
 
 install: $(INSTALLED) ## make .venv with everything in it (the other targets do that by themselves)
 
-# Half of their time tests wait for sockets and processes: two workers for each core, where there are few cores.
-WORKERS = $(shell $(BIN)/python -c 'import os; n = os.cpu_count() or 1; print(max(n, min(2 * n, 8)))')
+# Two thirds of their time tests wait for sockets and processes: three workers for each core, where there are few cores.
+WORKERS = $(shell $(BIN)/python -c 'import os; n = os.cpu_count() or 1; print(max(n, min(3 * n, 8)))')
 
 test: $(INSTALLED) ## run all tests but the slow ones, on all cores
 	@$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist worksteal $(ARGS)
