@@ -8,8 +8,10 @@ or for a plan that would not make room for the whole gang.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
+from algorithm.interface import SchedulerAlgorithm
 from algorithm.model import CPU, Pod
 from algorithm.packing import PackingAlgorithm
 from extender.scheduling.commands import Evict, RecordPreemption
@@ -32,12 +34,19 @@ DIRECT = Policy(**BASE, preemption=PreemptionMode.DIRECT, patience=30.0, evictio
 
 
 class DirectPreemptionSimulation(EngineSimulation):
-    """`strict`: check every eviction against the plan as it stands on the preemptors."""
+    """`strict`: check every eviction against the plan as it stands on the preemptors, which only packing tells."""
 
-    def __init__(self, policy: Policy = DIRECT, *, nodes: int = 2, strict: bool = True) -> None:
+    def __init__(
+        self,
+        policy: Policy = DIRECT,
+        *,
+        nodes: int = 2,
+        strict: bool = True,
+        make: Callable[[], SchedulerAlgorithm] = PackingAlgorithm,
+    ) -> None:
         self.strict = strict
         self.names = NODES[:nodes]
-        super().__init__(policy, make=PackingAlgorithm)
+        super().__init__(policy, make=make)
         self.cluster.graceful = True
         for name in NODES[nodes:]:
             self.nodes[name] = 0
