@@ -100,11 +100,12 @@ class Bootstrap:
 
     def collect(self, pod: Pod) -> None:
         """A bound pod is found, and start-up is not over."""
-        self._pods[pod.uid], self._pending = pod, True
+        read: BoundPod | str
         try:
-            self._read[pod.uid] = BoundPod.read(pod, self._tenancy.read(pod))
+            read = BoundPod.read(pod, self._tenancy.read(pod))
         except UserError as error:
-            self._read[pod.uid] = str(error)
+            read = str(error)
+        self._pods[pod.uid], self._read[pod.uid], self._pending = pod, read, True
 
     def _recover(self) -> None:
         if self._made:

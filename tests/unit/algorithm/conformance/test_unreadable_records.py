@@ -10,11 +10,13 @@ import pytest
 from algorithm.conformance.calls import AddNode, FoundBound, Submit, Update, UpdateNode
 from algorithm.conformance.observation import numbers, observe
 from algorithm.conformance.replayed import ReplayedLife
-from algorithm.conformance.unreadable_records import InjectedFault, unreadable
+from algorithm.conformance.unreadable_records import ANY, InjectedFault, unreadable
 from algorithm.fgd import FgdAlgorithm
+from algorithm.hived import HivedAlgorithm
 from algorithm.interface import SchedulerAlgorithm
 from algorithm.model import Node, Pod
 from algorithm.packing import PackingAlgorithm
+from tests.support.hived.harness import RACKS, one, settings_of
 
 GANG = (("waggle.dev/gang", "g"), ("waggle.dev/gang-min", "2"), ("waggle.dev/gpu-milli", "300"))
 ROOM = (("cpu", 8000), ("memory", 64), ("nvidia.com/gpu", 2), ("pods", 8))
@@ -67,3 +69,15 @@ def test_it_changes_nothing(
     twin._carry_out(made)
     assert observe(life) == observe(twin)
     assert numbers(life.algorithm) == numbers(twin.algorithm)
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_hived_knows_no_bound_pod_that_it_could_not_read_at_a_start(after: int) -> None:
+    told, twin = (HivedAlgorithm(settings_of(RACKS)) for _ in range(2))
+    bound = one("g").placed("m1", ())
+    with unreadable(FoundBound(bound), ANY, after) as bad, pytest.raises(InjectedFault):
+        told.add_allocated_pod(bad.pod)
+    for each in (told, twin):
+        each.add_unallocated_pod(one("waits"))
+    assert told.inspect() == twin.inspect()
+    assert told.unrecoverable_pods == {}
