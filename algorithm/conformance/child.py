@@ -52,13 +52,14 @@ def main(arguments: Sequence[str]) -> int:
     # Everything else is imported after the hooks are there, so that they see what the plug-in imports.
     import msgspec
 
-    from algorithm.conformance.guard import Guard
+    from algorithm.conformance.guard import Guard, keep_handler
     from algorithm.conformance.reference import UnusableError
     from algorithm.conformance.results import Request, shortened
     from algorithm.conformance.trying import tried
 
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
     limit_process(request.memory)
+    keep_handler()
     progress = Progress(counter, calls)
 
     def tell(message: dict[str, Any]) -> None:

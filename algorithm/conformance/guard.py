@@ -126,7 +126,17 @@ class _Limit:
     def __exit__(self, *_: object) -> None:
         if self._is_set:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, self._before)
+            if self._before is not _cut:
+                signal.signal(signal.SIGALRM, self._before)
+
+
+def keep_handler() -> None:
+    """Keep the handler of time limits in this process for good, so that not every call puts it there and takes it away.
+
+    A call still puts it there if the algorithm has replaced it.
+    """
+    with suppress(AttributeError):  # no POSIX
+        signal.signal(signal.SIGALRM, _cut)
 
 
 def _cut(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -17,8 +17,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple, cast
 
@@ -101,37 +100,46 @@ class _State:
     started = 0
 
 
-@contextmanager
-def watching(sink: list[SideEffect]) -> Iterator[None]:
-    """Record what is noticed in `sink`, meanwhile. Nothing is recorded unless `install` was called before."""
-    written = _bytes_of_output()
-    before, _State.sink = _State.sink, sink
-    out, err = sys.stdout, sys.stderr
-    if _State.is_installed:
-        sys.stdout = cast("Any", _Output(out, "standard output"))
-        sys.stderr = cast("Any", _Output(err, "standard error"))
-    try:
-        yield
-    finally:
-        _State.sink = before
-        sys.stdout, sys.stderr = out, err
-        if (more := _bytes_of_output() - written) > 0:
-            _notice(sink, SideEffect("prints-nothing", f"it wrote {more} bytes past `print`"))
+class watching:  # noqa: N801 - it is used as a function, as `contextlib.suppress` is
+    """Record what is noticed in `sink`, meanwhile. Nothing is recorded unless `install` was called before.
+
+    Every call of an algorithm is in one: this is a class, because a generator takes several times as long.
+    """
+
+    def __init__(self, sink: list[SideEffect]) -> None:
+        self._sink = sink
+
+    def __enter__(self) -> None:
+        self._written = _bytes_of_output()
+        self._before, _State.sink = _State.sink, self._sink
+        self._out, self._err = sys.stdout, sys.stderr
+        if _State.is_installed:
+            sys.stdout = cast("Any", _Output(self._out, "standard output"))
+            sys.stderr = cast("Any", _Output(self._err, "standard error"))
+
+    def __exit__(self, *_: object) -> None:
+        _State.sink = self._before
+        sys.stdout, sys.stderr = self._out, self._err
+        if (more := _bytes_of_output() - self._written) > 0:
+            _notice(self._sink, SideEffect("prints-nothing", f"it wrote {more} bytes past `print`"))
 
 
 def _bytes_of_output() -> int:
     """The size of the file that standard output and standard error are in the testing process; 0 if they are none."""
     if not _State.is_installed:
         return 0
-    for stream in (sys.__stdout__, sys.__stderr__):
-        if stream is not None:
-            with contextlib.suppress(ValueError, OSError):
-                stream.flush()
     total = 0
-    for number in (1, 2):
-        with contextlib.suppress(OSError):
+    for number, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (ValueError, OSError):
+            pass
+        try:
             status = os.fstat(number)
-            total += status.st_size if stat.S_ISREG(status.st_mode) else 0
+        except OSError:
+            continue
+        total += status.st_size if stat.S_ISREG(status.st_mode) else 0
     return total
 
 
