@@ -137,10 +137,11 @@ class Faulty(msgspec.Struct, frozen=True, tag=True):
     """The change is reported with a record of which `field` raises InjectedFault when it is read for the time `after`.
     `unreadable_records.ANY` stands for each field. With 0, each of the first readings raises in turn.
 
-    If the algorithm raises, the change is reported once more with the record as it is.
+    If the algorithm raises, the change is reported once more with the record as it is. The record of `Allocate` is that
+    of the pod with its place, and that of `Restart` one of the allocated pods, which its seed chooses.
     """
 
-    change: AddNode | UpdateNode | FoundBound | Submit | Update
+    change: AddNode | UpdateNode | FoundBound | Submit | Update | Allocate | Restart
     field: str
     after: int
 

@@ -102,7 +102,8 @@ CHECKS = (
     Check(
         "exception-changes-nothing",
         CHANGES,
-        "A method that raises leaves the state as it was: tried with records that raise while they are read.",
+        "A method that raises leaves the state as it was, one that returns has made the change: "
+        "tried with records that raise while they are read.",
     ),
     Check(
         "everything-given-back",

@@ -156,6 +156,10 @@ class Guarded:
         self._asked: dict[str, tuple[str, tuple[Any, ...]]] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        return self.method(name)
+
+    def method(self, name: str) -> Callable[..., Any]:
+        """The method of the algorithm of this name, behind the guard."""
         method = getattr(self.raw, name)
         return lambda *args: self._call(name, method, args)
 
@@ -163,6 +167,8 @@ class Guarded:
         try:
             result = self.guard.call(name, method, *args)
         except Exception:
+            if name in _ACCEPTS and (asked := self._asked.pop(args[0].uid, None)) is not None:
+                self.log.append(asked)
             if name in REPORTS:
                 self.raised.append((len(self.log), name, args))
             raise
@@ -201,14 +207,18 @@ class Guarded:
         return other
 
     def twin_that_raised(self) -> Guarded | None:
-        """A twin that was told the changes that raised, too, as they were; None if one of them does not raise again."""
+        """A twin that was told the changes that raised, too, as they were; None if other changes raise in it.
+
+        Records raise again also where the algorithm caught that.
+        """
         other = Guarded(self.create, self.guard)
         for number in range(len(self.log) + 1):
             for _, name, args in (each for each in self.raised if each[0] == number):
                 if not _raises(other, name, args):
                     return None
             for name, args in self.log[number : number + 1]:
-                getattr(other, name)(*args)
+                if _raises(other, name, args):
+                    return None
         return other
 
 

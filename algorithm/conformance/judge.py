@@ -35,6 +35,9 @@ class Judge:
     def raised(self, call: Call, error: Exception) -> None:
         """A change raised. If it was made to (`Faulty`), it will be reported once more."""
 
+    def swallowed(self, call: Call) -> None:
+        """A change was made to raise (`Faulty`), and the algorithm did not let this through. `after` follows."""
+
     def cut(self, method: str, what: str) -> None:
         """A call of this method was cut off, because of what it did. The life is over."""
 

@@ -41,10 +41,10 @@ from algorithm.conformance.calls import (
     UpdateNode,
     UseFork,
 )
+from algorithm.conformance.faulty import report as report_faulty
 from algorithm.conformance.guard import CallCut, Guard, Guarded
 from algorithm.conformance.harness import AlgorithmHarness, ContractBroken
 from algorithm.conformance.results import shown
-from algorithm.conformance.unreadable_records import MOST_READINGS, unreadable
 from algorithm.interface import (
     Bind,
     MemberPlan,
@@ -71,6 +71,7 @@ class Watcher(Protocol):
     def before(self, call: Call) -> None: ...
     def after(self, call: Call, answer: Any) -> None: ...
     def raised(self, call: Call, error: Exception) -> None: ...
+    def swallowed(self, call: Call) -> None: ...
     def cut(self, method: str, what: str) -> None: ...
     def cause(self) -> None: ...
     def end(self) -> None: ...
@@ -154,26 +155,26 @@ class Life:
         if self.on_call is not None:
             self.on_call(call)
         try:
-            self._tell("before", call)
+            self.tell("before", call)
             match call:
                 case Ask():
-                    self._tell("after", call, self._ask(call))
+                    self.tell("after", call, self._ask(call))
                 case NewLife():
                     self._begin()
-                    self._tell("after", call, None)
+                    self.tell("after", call, None)
                 case Faulty() if any(judge.wants_faults for judge in self.judges):
-                    self._faulty(call)
+                    report_faulty(self, call)
                 case Faulty(change=change):
-                    self._change(change, self._as_kept(change))
+                    self.change(change, self.as_kept(change))
                 case _:
-                    self._change(call, self._as_kept(call))
+                    self.change(call, self.as_kept(call))
         except CallCut:
             self._was_cut()
         return True
 
     def _was_cut(self) -> None:
         self.is_over = True
-        self._tell("cut", *self.guard.cut[-1])
+        self.tell("cut", *self.guard.cut[-1])
 
     def reserved(self) -> frozenset[str]:
         """The algorithm's reserved pods; none if it cannot be asked."""
@@ -189,11 +190,12 @@ class Life:
         """Tell the judges that the life is over."""
         if not self.is_over:
             try:
-                self._tell("end")
+                self.tell("end")
             except CallCut:
                 self._was_cut()
 
-    def _tell(self, method: str, *args: Any) -> None:
+    def tell(self, method: str, *args: Any) -> None:
+        """Call this method of each judge, until one says that something is broken: then the life is over."""
         for judge in list(self.judges):
             broken = self._told(judge, method, args)
             if broken is None:
@@ -225,44 +227,16 @@ class Life:
             return raised
         return None
 
-    def _change(self, call: Call, kept: Call) -> None:
+    def change(self, call: Call, kept: Call) -> None:
+        """Report a change, `kept` being the call with records as the server keeps them, and tell the judges."""
         try:
-            self._carry_out(kept)
+            self.carry_out(kept)
         except Exception as error:
             self.is_over = True
-            self._tell("raised", call, error)
+            self.tell("raised", call, error)
             return
         self.answers.clear()
-        self._tell("after", call, None)
-
-    def _faulty(self, call: Faulty) -> None:
-        """Report the change with a record that raises, and once more with a sound one if the algorithm raises."""
-        before = [dict(each) for each in self._known()]
-        kept = cast("Any", self._as_kept(call.change))
-        for after in [call.after] if call.after else range(1, MOST_READINGS + 1):
-            with unreadable(kept, call.field, after) as bad:
-                error = self._error_of(bad)
-            if error is None:
-                self.answers.clear()
-                self._tell("after", call, None)
-                return
-            for each, records in zip(self._known(), before, strict=True):
-                each.clear()
-                each.update(records)
-            self._tell("raised", call, error)
-            if self.is_over:
-                return
-        self._change(call.change, kept)
-
-    def _error_of(self, call: Call) -> Exception | None:
-        try:
-            self._carry_out(call)
-        except Exception as error:
-            return error
-        return None
-
-    def _known(self) -> tuple[dict[str, Any], ...]:
-        return self.nodes, self.waiting, self.allocated
+        self.tell("after", call, None)
 
     def _is_possible(self, call: Call) -> bool:
         match call:
@@ -310,7 +284,8 @@ class Life:
         found = self.allocated.get(uid)
         return found.node_name if found is not None else ""
 
-    def _carry_out(self, call: Call) -> None:
+    def carry_out(self, call: Call) -> None:
+        """Report a change to the algorithm. Raises what the algorithm raises."""
         match call:
             case AddNode(node=node):
                 self.cluster.add_node(node)
@@ -405,7 +380,7 @@ class Life:
 
     # -- records as the server keeps them -----------------------------------------------------------------------
 
-    def _as_kept(self, call: Call) -> Call:
+    def as_kept(self, call: Call) -> Call:
         """The call with records as the server keeps them: with the annotations that the plug-in declares."""
         match call:
             case AddNode(node=node):
@@ -422,6 +397,11 @@ class Life:
                 return Replace(self.kept(pod))
             case _:
                 return call
+
+    def placed(self, uid: str) -> Pod:
+        """The waiting pod with the place that the algorithm's last answer gives it, which must be a Bind."""
+        answer = self.answers[uid]
+        return self.waiting[uid].placed(answer.node, answer.annotations)
 
     def kept(self, pod: Pod) -> Pod:
         if self.reads.wishes is None or not pod.annotations:

@@ -7,7 +7,10 @@ printed and replayed without Hypothesis (`shrink.py`).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 from hypothesis import HealthCheck, Verbosity, seed, settings
@@ -38,7 +41,7 @@ from algorithm.conformance.calls import (
 )
 from algorithm.conformance.life import Life
 from algorithm.conformance.moves import UNKNOWN_NODE, Fault, Moves, faults
-from algorithm.conformance.unreadable_records import OF_NODES, OF_PODS
+from algorithm.conformance.unreadable_records import ANY, OF_NODES, OF_PODS
 from algorithm.conformance.world import World
 from algorithm.interface import Phase
 
@@ -52,7 +55,9 @@ _HIGH = 1_000_000
 _MEANWHILE = ("", "", "one pod goes", "pods come", "preemptions end", "cordoned")
 #: Times that pods are created to fill a node.
 _MOST_TO_FILL = 4
-#: How often Hypothesis is asked again for lives.
+#: Lives that Hypothesis is asked for at once, however many are wanted: it draws others if it is asked for more.
+_LIVES_AT_ONCE = 25
+#: How often Hypothesis may give up.
 _MOST_ATTEMPTS = 50
 
 
@@ -71,10 +76,11 @@ def live(
 ) -> None:
     """Run a number of lives with a number of steps each. `begin` makes each life, or returns None if the time is over.
 
-    `finish` gets each life at its end. What can happen next depends on what the algorithm answered. If it answers the
-    same calls differently, Hypothesis gives up, and is asked again for other lives.
+    `finish` gets each life at its end. What can happen next depends on what the algorithm answered; apart from that,
+    `at` decides everything: fewer lives are the first of more. If the algorithm answers the same calls differently,
+    Hypothesis gives up, and is asked for other lives.
     """
-    lived, is_enough = 0, False
+    lived, attempts, is_enough = 0, 0, False
 
     def counted() -> Life:
         nonlocal lived, is_enough
@@ -86,16 +92,37 @@ def live(
         return life
 
     machine = _machine(world, counted, finish)
-    for attempt in range(_MOST_ATTEMPTS):
-        with contextlib.suppress(_Enough, Flaky):
-            _run(seed(at + attempt * 1000)(machine), lives - lived, steps)
-        if is_enough or lived >= lives:
+    for number in itertools.count():
+        try:
+            with _whatever_is_loaded():
+                _run(seed(f"{at} {number}")(machine), steps)
+        except _Enough:
+            return
+        except Flaky:
+            attempts += 1
+        if is_enough or lived >= lives or attempts >= _MOST_ATTEMPTS:
             return
 
 
-def _run(machine: type[RuleBasedStateMachine], lives: int, steps: int) -> None:
+@contextlib.contextmanager
+def _whatever_is_loaded() -> Iterator[None]:
+    """Hypothesis prefers numbers that stand in the code of the modules that are loaded. Not here: which modules these
+    are depends on how the kit is called, and on each line of the plug-in."""
+    providers = sys.modules.get("hypothesis.internal.conjecture.providers")  # older ones have none
+    instead: dict[str, Any] = {"_get_local_constants": getattr(providers, "Constants", None), "CONSTANTS_CACHE": {}}
+    there = {name: getattr(providers, name) for name in instead if hasattr(providers, name)}
+    for name in there:
+        setattr(providers, name, instead[name])
+    try:
+        yield
+    finally:
+        for name, value in there.items():
+            setattr(providers, name, value)
+
+
+def _run(machine: type[RuleBasedStateMachine], steps: int) -> None:
     chosen = settings(
-        max_examples=lives,
+        max_examples=_LIVES_AT_ONCE,
         stateful_step_count=steps,
         deadline=None,
         database=None,
@@ -320,7 +347,7 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
                 case "linger":
                     self.do(Linger(self.some_allocated(pick)))
                 case "restart":
-                    self.do(Restart(pick))
+                    self.do(self.faulty(Restart(pick), (ANY, 0) if pick % 2 else None))
                 case _:
                     self.do(UseFork())
 

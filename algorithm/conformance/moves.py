@@ -78,7 +78,8 @@ class Moves(RuleBasedStateMachine):
 
     def asked_as_usual(self, uid: str, offer: tuple[str, ...], pick: int) -> None:
         """As kube-scheduler does: a pod that is refused is asked about again, for whom to evict."""
-        self.do(Ask(uid, offer, Phase.FILTERING), Allocate(uid))
+        fault = (ANY, 0) if pick >> 4 & 7 == 1 else None
+        self.do(Ask(uid, offer, Phase.FILTERING), self.faulty(Allocate(uid), fault))
         if uid in self.life.waiting and pick % 3:
             phase = Phase.EVICTING if pick % 2 else Phase.PREEMPTING
             self.preempts(uid, offer, phase, goes_on=bool(pick % 5 % 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Literal
 
 import msgspec
@@ -24,10 +25,19 @@ LONGEST_TEXT = 20_000
 _LONGEST_SHOWN = 500
 
 
+def _repr(value: object) -> str:
+    """Exceptions that nobody needs any more may hold much memory, until a collection."""
+    try:
+        return repr(value)
+    except MemoryError:
+        gc.collect()
+        return repr(value)
+
+
 def shown(value: object) -> str:
     """Return the beginning of a value's repr, which is code of the algorithm: it may raise, or be of any length."""
     try:
-        text = repr(value)
+        text = _repr(value)
     except Exception as error:
         return f"a {type(value).__name__}, of which repr raises {type(error).__name__}"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}... ({len(text):,} characters)"

@@ -10,7 +10,6 @@ It detects careless code. It is not a sandbox: extension modules and determined 
 from __future__ import annotations
 
 import _thread
-import contextlib
 import os
 import random
 import stat

@@ -64,8 +64,7 @@ def unreadable(change: Any, field: str, after: int) -> Iterator[Any]:
 @contextmanager
 def unreadable_again(args: Iterable[Any]) -> Iterator[None]:
     """Let records that have raised do so again, meanwhile, at the same reading as before."""
-    values = (value for each in args if isinstance(each, msgspec.Struct) for value in msgspec.structs.astuple(each))
-    switches = [value.switch for value in values if isinstance(value, _Raising) and value.switch.has_raised]
+    switches = [switch for each in args for switch in _switches(each) if switch.has_raised]
     for switch in switches:
         switch.left = switch.after
     try:
@@ -73,6 +72,28 @@ def unreadable_again(args: Iterable[Any]) -> Iterator[None]:
     finally:
         for switch in switches:
             switch.left = None
+
+
+def has_raised(change: Any) -> bool:
+    """Whether the record of this change, which was `unreadable`, was read once too often."""
+    return any(switch.has_raised for each in _records(change) for switch in _switches(each))
+
+
+def made_sound(records: dict[str, Any], change: Any, sound: Any) -> None:
+    """Put the sound record in the place of the one that could not be read."""
+    for bad, good in zip(_records(change), _records(sound), strict=False):
+        for key, value in records.items():
+            if value is bad:
+                records[key] = good
+
+
+def _switches(record: Any) -> list[_Switch]:
+    values = msgspec.structs.astuple(record) if isinstance(record, msgspec.Struct) else ()
+    return [value.switch for value in values if isinstance(value, _Raising)]
+
+
+def _records(change: Any) -> tuple[Any, ...]:
+    return change.pods if isinstance(change, Submit) else (getattr(change, "node", None) or change.pod,)
 
 
 def _with(change: Any, field: str, switch: _Switch) -> Any:

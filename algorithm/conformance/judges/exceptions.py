@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from algorithm.conformance.calls import Ask, Call, Faulty, Submit
+from algorithm.conformance.calls import Allocate, Ask, Call, Faulty, Submit
 from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import Judge, promise
 from algorithm.conformance.judges.filling import filled
@@ -18,6 +18,9 @@ from algorithm.model import Pod
 
 class ExceptionChangesNothing(Judge):
     """Compares two twins: one was told of the changes that raised, the other was not.
+
+    An algorithm that catches the exception of a record, and goes on, must have made the change: it is compared with a
+    twin that could read the record.
 
     What an exception leaves may be seen only later, when somebody asks or a node is full. So both are told of pods
     until nodes are full, and it looks when a change has raised, when it was reported once more, and just before the
@@ -34,14 +37,22 @@ class ExceptionChangesNothing(Judge):
         self._pod: Pod | None = None
         self._is_asked_since = True
         self._raised_before = 0
+        self._has_swallowed = False
 
     def raised(self, call: Call, error: Exception) -> None:
         if not isinstance(call, Faulty):
             self._is_once_only(error)
             return
         self._what, self._is_asked_since = f"{type(call.change).__name__} raised {type(error).__name__}", False
-        self._pod = _pod_of(call.change)
+        self._pod = self._pod_of(call.change)
         self._look("left its state changed.", fills=True)
+
+    def swallowed(self, call: Call) -> None:
+        change = call.change if isinstance(call, Faulty) else call
+        self._what = f"{type(change).__name__} caught the exception of a record that could not be read"
+        self._has_swallowed, self._is_asked_since = True, False
+        self._pod = self._pod_of(change)
+        self._look("went on without it, and did not raise.", fills=True)
 
     def after(self, call: Call, answer: Any) -> None:
         if len(self.life.algorithm.raised) > self._raised_before and self._what:
@@ -72,7 +83,7 @@ class ExceptionChangesNothing(Judge):
         promise(False, f"{self._what}, and left its state changed: {name} then raised {shown(error)}")
 
     def _look(self, how: str, *, fills: bool = False) -> None:
-        if not self.life.algorithm.raised:
+        if not self.life.algorithm.raised and not self._has_swallowed:
             return
         told = self.life.algorithm.twin_that_raised()
         if told is None:
@@ -111,6 +122,11 @@ class ExceptionChangesNothing(Judge):
                 return differs
         return ""
 
-
-def _pod_of(change: Call) -> Pod | None:
-    return change.pods[0] if isinstance(change, Submit) else getattr(change, "pod", None)
+    def _pod_of(self, change: Call) -> Pod | None:
+        match change:
+            case Submit(pods=(first, *_)):
+                return first
+            case Allocate(uid=uid):
+                return self.life.waiting.get(uid) or self.life.allocated.get(uid)
+            case _:
+                return getattr(change, "pod", None)

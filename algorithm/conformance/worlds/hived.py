@@ -1,6 +1,7 @@
 """The world of `hived`: the machines of its settings; gangs of its virtual clusters, with their specification.
 
-Some gangs obey the offer, others ignore it, which is HiveD's default (`ignoreK8sSuggestedNodes`). With `bindUnoffered`,
+Some gangs obey the offer, others ignore it, which is HiveD's default (`ignoreK8sSuggestedNodes`), and in some the last
+pod disagrees with the others: each pod's own word counts for it, in both directions. With `bindUnoffered`,
 their pods are also bound where they were not offered; without it, only plans of evictions leave the offer.
 """
 
@@ -64,15 +65,17 @@ def _world(settings: Any) -> World:
             "priority": draw(st.sampled_from([0, 0, 1, 5, -1])),
             "leafCellNumber": leafs,
             "lazyPreemptionEnable": draw(st.booleans()),
-            "ignoreK8sSuggestedNodes": draw(st.booleans()),
             "affinityGroup": {"name": f"g{number}", "members": [{"podNumber": pods, "leafCellNumber": leafs}]},
         }
-        annotations = st.just(pairs({SPEC: json.dumps(spec)}))
-        members = (
-            pod_of(f"p{number:03}-{each}", namespace=st.just("ns"), annotations=annotations, requests=st.just(()))
-            for each in range(pods)
-        )
-        return tuple(draw(member) for member in members)
+        ignores, one_differs = draw(st.booleans()), draw(st.sampled_from([False, False, False, True]))
+
+        def member(each: int) -> SearchStrategy[Pod]:
+            own = {**spec, "ignoreK8sSuggestedNodes": ignores != (one_differs and each == pods - 1)}
+            annotations = st.just(pairs({SPEC: json.dumps(own)}))
+            name = f"p{number:03}-{each}"
+            return pod_of(name, namespace=st.just("ns"), annotations=annotations, requests=st.just(()))
+
+        return tuple(draw(member(each)) for each in range(pods))
 
     def pods(number: int) -> SearchStrategy[tuple[Pod, ...]]:
         odd = st.fixed_dictionaries(
