@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +25,9 @@ _LIMIT = 60.0
 _MOST_ROUNDS, _SECONDS_TO_SHORTEN = 20, 20.0
 #: Calls that one process carries out.
 _MOST_CALLS = 3000
+
+#: Lives that are lived in each order of nodes if there are none yet.
+_LIVES = 15
 
 #: Called while other processes work, so that this one is not taken for one that hangs.
 Tick = Callable[[], None]
@@ -64,14 +68,16 @@ def programs_of(trial: Any) -> list[list[Call]]:
     from algorithm.conformance.machine import live
 
     programs: list[list[Call]] = []
-    live(
-        trial.world,
-        lambda: trial.life([], report=lambda *_: None, look="sometimes"),
-        lambda life: programs.append(list(life.calls)),
-        lives=30,
-        steps=trial.request.steps,
-        at=trial.request.seed,
-    )
+    # In half of them the nodes come in another order: what one life leaves in a global may be just that.
+    for names in (trial.world.node_names, trial.world.node_names[::-1]):
+        live(
+            replace(trial.world, node_names=names),
+            lambda: trial.life([], report=lambda *_: None, look="sometimes"),
+            lambda life: programs.append(list(life.calls)),
+            lives=_LIVES,
+            steps=trial.request.steps,
+            at=trial.request.seed,
+        )
     trial.programs.extend(programs)
     return programs
 

@@ -25,6 +25,8 @@ QUICK = (
     "TakesAnyNode",
     "CountsInSchedule",
     "CountsBeforeItReads",
+    "SkipsWhatItCannotRead",
+    "TakesAPlacedPodBeforeItReads",
     "KnowsItsNodesOnly",
     "ForkSharesADict",
     "ExplainsWithoutEnd",

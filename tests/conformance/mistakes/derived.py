@@ -108,6 +108,18 @@ class HivedOffersEverything(HivedAlgorithm):
         return super().schedule(pod, SuggestedNodes(self.hive.layout.machines), phase)
 
 
+@mistake("only-offered-nodes", "hived: takes the word of the pod that came first for all of its gang", **CELLS)
+class HivedBelievesTheFirstOfAGang(HivedAlgorithm):
+    def add_unallocated_pod(self, pod: Pod) -> None:
+        super().add_unallocated_pod(pod)
+        gang = self.gang(pod)
+        self.first = {(gang.name if gang else ""): pod, **getattr(self, "first", {})}
+
+    def unoffered(self, pod: Pod) -> Unoffered:
+        gang = self.gang(pod)
+        return super().unoffered(getattr(self, "first", {}).get(gang.name, pod) if gang else pod)
+
+
 @mistake("unoffered-sound", "hived: declares with a boolean which pods ignore the offer", **CELLS)
 class HivedDeclaresWithABoolean(HivedAlgorithm):
     def unoffered(self, pod: Pod) -> Unoffered:
