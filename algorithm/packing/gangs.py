@@ -36,7 +36,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from algorithm.interface import PodRefused
-from algorithm.model import Pairs, Pod, Resources
+from algorithm.model import Pairs, Pod, Resources, lookup
 from algorithm.reasons import Code, reason
 from algorithm.tables import Followers, Table
 
@@ -143,9 +143,15 @@ def too_large(gang: Gang) -> PodRefused:
     return _invalid(gang.key, f"its pods have more than {MOST_SIZES} different requests")
 
 
+@lru_cache(maxsize=16)
+def plan_text(annotations: Pairs) -> str:
+    """The plan that is written there, "" if there is none. It is read once, before anything changes."""
+    return lookup(annotations, GANG_PLAN) or ""
+
+
 def _generation(pod: Pod) -> int | None:
     """The generation of the plan that an allocated pod carries, without parsing the plan; None if it has none."""
-    found = _GENERATION.match(pod.annotation(GANG_PLAN) or "")
+    found = _GENERATION.match(plan_text(pod.annotations))
     return int(found[1]) if found and int(found[1]) < _MOST_GENERATIONS else None
 
 
@@ -283,7 +289,7 @@ class Gang:
 
     def _find_plan(self) -> None:
         newest = max(self._carriers.items(), key=lambda carrier: (carrier[1], carrier[0]), default=None)
-        self.plan_text = "" if newest is None else self.allocated[newest[0]].annotation(GANG_PLAN) or ""
+        self.plan_text = "" if newest is None else plan_text(self.allocated[newest[0]].annotations)
 
     def copy(self) -> Gang:
         twin = Gang(self.key)

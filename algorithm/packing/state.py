@@ -21,7 +21,7 @@ from typing import Any, Self
 from algorithm.interface import Victim
 from algorithm.model import Node, Pod, fits
 from algorithm.packing.demand import demand_of
-from algorithm.packing.gangs import Gang, GangIndex, GangKey, Membership, membership_or_none
+from algorithm.packing.gangs import Gang, GangIndex, GangKey, Membership, membership_or_none, plan_text
 from algorithm.packing.nodes import Cluster, Hold, NodeRoom
 from algorithm.tables import Followers, Table
 
@@ -115,7 +115,9 @@ class State:
             self._leave(pod)
 
     def allocate(self, pod: Pod) -> None:
-        declared = _read(pod)
+        self._allocate(pod, _read(pod))
+
+    def _allocate(self, pod: Pod, declared: Membership | None) -> None:
         self.preemptions.pop(pod.uid, None)
         self.drop_waiting(pod.uid)
         self.allocated[pod.uid] = pod
@@ -130,9 +132,9 @@ class State:
     def update(self, old: Pod, new: Pod) -> None:
         """Replace the record of an allocated pod, which stays on its node."""
         if _counts(old) != _counts(new):
-            _read(new)
+            declared = _read(new)
             self.free(old.uid)
-            self.allocate(new)
+            self._allocate(new, declared)
             return
         self.allocated[new.uid] = new
         self.cluster.replace(new)
@@ -305,6 +307,8 @@ def _plan_of(gang: Gang | None) -> _PlanOf:
 def _read(pod: Pod) -> Membership | None:
     """What the pod declares. All of its record is read here, before anything changes: what raises changes nothing."""
     demand_of(pod.requests)
+    if pod.node_name and pod.annotations:
+        plan_text(pod.annotations)
     return membership_or_none(pod) if pod.annotations or pod.group else None
 
 
