@@ -98,10 +98,15 @@ class State:
     # -- events -----------------------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> None:
+        before = self._allocatable(node.name)
         self.cluster.put_node(node)
+        after = self._allocatable(node.name)
+        if after is not before and after != before:
+            self._settle_seats(node.name)
 
     def drop_node(self, name: str) -> None:
         self.cluster.drop_node(name)
+        self._settle_seats(name)
 
     def add_waiting(self, pod: Pod) -> None:
         declared = _read(pod)
@@ -250,6 +255,20 @@ class State:
             self.holds[uid] = wanted
             self.cluster.hold(wanted)
             self._reserved = None if wanted.planned else self._reserved
+
+    def _allocatable(self, name: str) -> dict[str, int] | None:
+        room = self.cluster.known(name)
+        return None if room is None else room.allocatable
+
+    def _settle_seats(self, name: str) -> None:
+        """Correct the holds of seats on this node: whether one may be held depends on what the node has."""
+        for gang in self.gangs.gangs.values():
+            if not gang.plan_text:
+                continue
+            seats = gang.seats()
+            for uid in gang.waiting:
+                if seats.get(uid) == name:
+                    self._settle_one(uid, gang, name)
 
     def _may_hold(self, uid: str, gang: Gang | None, seat: str) -> bool:
         """Whether the seat may be held. Owners of pods can write plans too, so seats are bounded by allocatable."""

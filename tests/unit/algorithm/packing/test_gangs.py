@@ -275,3 +275,19 @@ def test_a_seat_on_a_node_that_is_gone_is_given_up_for_another():
     seat = seats(world)["m1"]
     world.delete_node(seat)
     assert world.place(world.waiting["u-m1"]) == "d"
+
+
+def test_a_seat_is_held_while_its_node_has_what_it_asks_for():
+    world = PackingHarness(node("a", gpu=12))
+    world.submit(*trio())
+    world.place(world.waiting["u-m0"])
+    waiting = frozenset(world.waiting)
+    assert world.algorithm.reserved_pods() == waiting
+    for change in (world.update_node, world.add_node):
+        change(node("a", gpu=2))
+        assert world.algorithm.reserved_pods() == world.restarted().reserved_pods() == frozenset()
+        world.update_node(node("a", gpu=12))
+        assert world.algorithm.reserved_pods() == world.restarted().reserved_pods() == waiting
+        world.update_node(node("a", gpu=2))
+        world.delete_node("a")
+        assert world.algorithm.reserved_pods() == world.restarted().reserved_pods() == waiting
