@@ -7,6 +7,7 @@
     {"answer": 3, "out": []}                                                then this is its answer
     {"number": 4, "at": 12.8, "event": "Ticked", "data": {}, "failed": "KeyError: 'n1'"}          the engine failed
     {"end": 120}                                                            the server has ended, and nothing is missing
+    {"end": 120, "failed": "512 MiB are full, ..."}                         the recording has, and the server went on
 
 Instructions of more than LONGEST_OUT bytes (a reason for each of thousands of nodes) are shortened to what decides,
 with the digest of the whole in "digest".
@@ -183,8 +184,9 @@ class LineWriter:
         """Return the line of an answer to an event whose line was written before."""
         return msgspec.json.encode({"answer": number, **self._said(said)}, enc_hook=_plain) + b"\n"
 
-    def end(self, number: int) -> bytes:
-        return msgspec.json.encode({"end": number}) + b"\n"
+    def end(self, number: int, why: str = "") -> bytes:
+        """Return the last line. `why` the recording has ended, if the server went on; older releases do not read it."""
+        return msgspec.json.encode({"end": number} | ({"failed": why} if why else {})) + b"\n"
 
     def _said(self, said: Sequence[Instruction] | str | None) -> dict[str, Any]:
         if said is None:
@@ -270,9 +272,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class End(msgspec.Struct, frozen=True):
-    """The server has ended, after the event of this number."""
+    """The server has ended, after the event of this number, or only the recording, with `why`."""
 
     number: int
+    why: str = ""
 
 
 _lines = msgspec.json.Decoder(_Line)
@@ -293,7 +296,7 @@ class LineReader:
         try:
             line = _lines.decode(text)
             if line.end is not None:
-                return End(line.end)
+                return End(line.end, line.failed)
             if line.answer:
                 return Answer(line.answer, _said_of(line) or Said(b"[]"))
             decoder = self._decoders.get(line.event)

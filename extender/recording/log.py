@@ -98,10 +98,13 @@ class Recording:
         reader = _SegmentReader(segment)
         yield from reader
         if following is None:
-            self.ended = reader.ended
+            self.ended = None if reader.why else reader.ended
             if reader.cut_off:
                 end = "(the server was killed, or still runs)"
                 self.remarks.append(f"{segment.path}: {reader.cut_off} after event {reader.last} {end}")
+            elif reader.why:
+                went_on = f"the recording ended after event {reader.last}, and the server went on: {reader.why}"
+                self.remarks.append(f"{segment.path}: {went_on}")
             elif reader.ended is None and segment.header.waggle > 1:
                 self.remarks.append(
                     f"{segment.path}: the server was killed, or is still running, after event {reader.last}"
@@ -134,6 +137,8 @@ class _SegmentReader:
         self.last = segment.header.first - 1
         self.cut_off = ""
         self.ended: int | None = None
+        #: Why the recording ended before the server; "" if it did not.
+        self.why = ""
 
     def __iter__(self) -> Iterator[Step]:
         with reopened(self._segment.path) as lines:
@@ -171,7 +176,7 @@ class _SegmentReader:
         elif isinstance(item, End):
             if item.number != self.last:
                 raise lines.wrong(f"the end after event {item.number}, but the last one is {self.last}")
-            self.ended = item.number
+            self.ended, self.why = item.number, item.why
         return item
 
 

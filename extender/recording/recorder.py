@@ -358,15 +358,17 @@ class Recorder:
         made = self._checkpointer
         if made is not None and made.impossible:
             why = f"no checkpoints can be made ({made.impossible}), so what was recorded first cannot be deleted"
-        else:
+        elif self._bytes_of_checkpoint:
             why = f"what a replay needs takes more: checkpoints of {self._bytes_of_checkpoint} bytes"
+        else:
+            why = "no checkpoint is there yet, so what was recorded first cannot be deleted"
         self._end(f"{self._most_bytes >> 20} MiB are full, and {why}")
 
     def _end(self, why: str = "") -> None:
         """End the recording: the server ends, or `why`."""
         file = self._file
         if file is not None:
-            file.write(self._lines.end(self._written))
+            file.write(self._lines.end(self._written, why))
             self._finish()
         if why and not self._ended:
             self._ended = why

@@ -530,6 +530,9 @@ def test_an_algorithm_without_copies_keeps_its_first_segment_until_the_folder_is
     assert recording.header.first == 1
     assert not [played for played in Replay(recording) if played.divergence]
     assert sum(each.path.stat().st_size for each in files_in(tmp_path / "log")) <= 160_000
+    (remark,) = recording.remarks
+    assert "and the server went on: 0 MiB are full, and no checkpoints can be made (no copies)" in remark
+    assert recording.ended is None
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=lambda each: type(each).__name__)
