@@ -63,6 +63,8 @@ class ForkIndependent(PeriodicJudge):
     every = 7
 
     def look(self) -> None:
+        if self.life.history:
+            observe(self.life)  # which of two equal places is taken then is as the questions of the next look find it
         before = observe(self.life)
         for _ in disturbances(self, self.life.algorithm.forked()):
             pass

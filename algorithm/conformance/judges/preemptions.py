@@ -36,12 +36,15 @@ class PreemptorsRoomKept(PeriodicJudge):
     def look(self) -> None:
         nodes = tuple(sorted(self.life.nodes))
         for uid in sorted(self.life.preempting):
-            if self.life.cluster.preempting_nodes.get(uid) in self.life.nodes:
-                self._judge(self.life.waiting[uid], nodes)
+            if (planned := self.life.cluster.preempting_nodes.get(uid, "")) in self.life.nodes:
+                self._judge(self.life.waiting[uid], planned, nodes)
 
-    def _judge(self, pod: Pod, nodes: tuple[str, ...]) -> None:
-        alone = asked(self._cleared(), pod, nodes, Phase.FILTERING)
-        if not isinstance(alone, Bind):
+    def _judge(self, pod: Pod, planned: str, nodes: tuple[str, ...]) -> None:
+        cleared = self._cleared()
+        # A pod that somebody else has bound may stand where the room was to be: then any other room is for anybody.
+        alone = asked(cleared, pod, nodes if cleared.gang(pod) is not None else (planned,), Phase.FILTERING)
+        kept_for = {self.life.cluster.preempting_nodes.get(uid) for uid in self.life.preempting}
+        if not isinstance(alone, Bind) or alone.node not in kept_for:
             return
         crowded = self._cleared()
         took = [f"{other.key} on {node}" for other, node in self._compete(crowded, pod, nodes)]

@@ -237,6 +237,8 @@ class QuestionsChangeNothing(PeriodicJudge):
     not_after = (SetTime,)
 
     def look(self) -> None:
+        if self.life.history:
+            observe(self.life)  # which of two equal places is taken then is as the questions of the next look find it
         before: Observation = observe(self.life)
         look_around(self.life)
         after = observe(self.life)

@@ -92,9 +92,11 @@ class Everything(SchedulerAlgorithm):
 
     def add_preempting_pod(self, pod: Pod, victims: tuple[Victim, ...], node: str) -> None:
         self.claims[pod.uid] = Claim(pod, node)
+        self.arrange()
 
     def delete_preempting_pod(self, pod: Pod) -> None:
         self.claims.pop(pod.uid, None)
+        self.arrange()
 
     def set_protected_pods(self, uids: frozenset[str]) -> None:
         self.protected = uids
@@ -124,7 +126,11 @@ class Everything(SchedulerAlgorithm):
         for uid in sorted(self.waiting):
             pod = self.waiting[uid]
             node = first.get(f"{pod.namespace}/{pod.group}", "") if pod.group and uid not in self.lapsed else ""
-            if node in self.nodes and taken[node] < self.slots:
+            claimed = sum(
+                claim.node == node and other != uid and claim.pod.priority >= pod.priority
+                for other, claim in self.claims.items()
+            )
+            if node in self.nodes and taken[node] + claimed < self.slots:
                 seats[uid] = node
                 taken[node] += 1
         self.seats = seats
