@@ -9,7 +9,7 @@ import msgspec
 
 from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import Judge, PeriodicJudge, promise
-from algorithm.conformance.judges.traces import comparable
+from algorithm.conformance.judges.traces import changed_by, comparable
 from algorithm.conformance.observation import asked, difference, observe
 from algorithm.conformance.results import shown
 from algorithm.interface import Bind, Phase
@@ -63,15 +63,7 @@ class ForkIndependent(PeriodicJudge):
     every = 7
 
     def look(self) -> None:
-        if self.life.history:
-            observe(self.life)  # which of two equal places is taken then is as the questions of the next look find it
-        before = observe(self.life)
-        for _ in disturbances(self, self.life.algorithm.forked()):
-            pass
-        after = observe(self.life)
-        changed = difference(before, after)
-        if changed and difference(after, observe(self.life)):
-            return  # the answers move by themselves; other checks say so
+        changed = changed_by(self.life, lambda: list(disturbances(self, self.life.algorithm.forked())))
         promise(not changed, f"what a fork was told changed its original. {changed}")
         original = self.life.algorithm.twin()
         fork = original.forked()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +80,18 @@ def changed_since_twin(life: Life) -> str:
     now, twin = comparable(life, life.algorithm), comparable(life, life.algorithm.twin())
     changed = difference(twin, now)
     return changed if changed and not difference(twin, comparable(life, life.algorithm.twin())) else ""
+
+
+def changed_by(life: Life, act: Callable[[], object]) -> str:
+    """What an act changes in what the algorithm answers; "" if nothing, or if its answers move by themselves, which
+    other checks say."""
+    if life.history:
+        observe(life)  # which of two equal places is taken then is as the questions of the next look find it
+    before: Observation = observe(life)
+    act()
+    after = observe(life)
+    changed = difference(before, after)
+    return "" if changed and difference(after, observe(life)) else changed
 
 
 class SameAnswer(Judge):
@@ -237,12 +249,5 @@ class QuestionsChangeNothing(PeriodicJudge):
     not_after = (SetTime,)
 
     def look(self) -> None:
-        if self.life.history:
-            observe(self.life)  # which of two equal places is taken then is as the questions of the next look find it
-        before: Observation = observe(self.life)
-        look_around(self.life)
-        after = observe(self.life)
-        changed = difference(before, after)
-        if changed and difference(after, observe(self.life)):
-            return  # the answers move by themselves; other checks say so
+        changed = changed_by(self.life, lambda: look_around(self.life))
         promise(not changed, f"a page, an explanation, a number, a score or a copy left a trace. {changed}")
