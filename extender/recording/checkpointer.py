@@ -70,6 +70,7 @@ class Checkpointer:
         self.impossible = ""
         self._wanted: Path | None = None
         self._has_room: Callable[[int], bool] = lambda _size: True
+        self._make_room: Callable[[OSError], bool] = lambda _error: False
         self._work: Generator[Path | None, None, None] | None = None
         self._not_before = 0.0
         self._held = 0.0
@@ -92,11 +93,11 @@ class Checkpointer:
         """Whether one is to be made, now or later."""
         return self._wanted is not None
 
-    def want(self, path: Path, has_room: Callable[[int], bool]) -> None:
+    def want(self, path: Path, has_room: Callable[[int], bool], make_room: Callable[[OSError], bool]) -> None:
         """Make a checkpoint at this path as soon as possible, if one can be made. `has_room`: whether so many bytes of
-        it may be on the disk; it is asked while it grows."""
+        it may be on the disk; it is asked while it grows. `make_room` is called after an error of the disk."""
         if not self.impossible:
-            self._wanted, self._has_room = path, has_room
+            self._wanted, self._has_room, self._make_room = path, has_room, make_room
 
     def step(self) -> Path | None:
         """Do some of the work; returns the path of a checkpoint that is complete."""
@@ -107,12 +108,12 @@ class Checkpointer:
         try:
             return self._some()
         except CopyBusy:
-            self._later()
+            self._later(after=_AGAIN)
         except (NotImplementedError, GraphError, _TooLargeError) as error:
             self._give_up(str(error))
         except OSError as error:
             self._complain(str(error))
-            self._later()
+            self._later(after=0.0 if self._make_room(error) else _AGAIN)
         except AlgorithmFault as fault:  # it is noted, and the watchdog logs it
             self._give_up(f"the algorithm cannot be copied: {fault}")
         except BaseException as error:  # of a plug-in's state, which may call sys.exit(): the recording goes on
@@ -139,9 +140,9 @@ class Checkpointer:
                 return done
         return None
 
-    def _later(self) -> None:
+    def _later(self, *, after: float) -> None:
         self.abandon()
-        self._not_before = time.monotonic() + max(_AGAIN, self._held * _LOCK_SHARE)
+        self._not_before = time.monotonic() + max(after, self._held * _LOCK_SHARE)
 
     def _give_up(self, why: str) -> None:
         self.abandon()
@@ -223,3 +224,12 @@ class Checkpointer:
         self._pending_since = self._pending_since or time.monotonic()
         if time.monotonic() - self._pending_since < _GIVEN_UP:
             raise CopyBusy
+
+
+def why_missing(made: Checkpointer | None) -> str:
+    """Return why a full folder has nothing that may be deleted."""
+    if made is not None and made.impossible:
+        return f"no checkpoints can be made ({made.impossible}), so what was recorded first cannot be deleted"
+    if made is not None and made.last_bytes:
+        return f"what a replay needs takes more: checkpoints of {made.last_bytes} bytes"
+    return "no checkpoint is there yet, so what was recorded first cannot be deleted"

@@ -10,7 +10,7 @@ counted and reported, and the log says which are missing. Everything but the las
 folder stays below `most_bytes`: the oldest segments are deleted, and the rest can be replayed, since every new segment
 gets a checkpoint (`checkpoint.py`), unless little has happened since the last one. If no checkpoint can be made (a
 plug-in that cannot be copied), the first segment is kept, and the recording ends when the folder is full, with one line
-in the server's log.
+in the server's log. If the disk is full before the folder is, the oldest segments are deleted, too (`disk.py`).
 
 A recording contains the name, labels and stored annotations of every pod, so only its owner can read it.
 """
@@ -23,19 +23,21 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import structlog
 
 from algorithm.registry import settings_model
 from extender.core.said import said_by
-from extender.recording.checkpointer import Checkpointer, Source
+from extender.recording.checkpointer import Checkpointer, Source, why_missing
+from extender.recording.disk import Disk
 from extender.recording.encoding import LineWriter, header_of
 from extender.recording.files import CHECKPOINT, LOG, CompressedFile, OwnFolder, name_of
 from extender.recording.masks import Masks
 from extender.recording.records import Gap, Header
 from extender.recording.retention import Retention
+from extender.recording.status import Status
 from extender.recording.waiting import Entry, Waiting
 from extender.scheduling.events import Event
 from extender.scheduling.policy import Policy
@@ -53,8 +55,6 @@ _LEAST_OF_OLD = 64 << 10
 _GATHER, _FLUSH = 0.25, 0.75
 #: Between two pieces of a checkpoint.
 _REST = 0.05
-#: After a fault of the disk it is tried again, seconds.
-_RETRY = 30.0
 #: An event without an answer is written without it after so long, seconds: the engine may hang.
 _PATIENCE = 0.5
 #: Characters of the text of an exception.
@@ -63,20 +63,6 @@ _LONGEST_TEXT = 1000
 _MOST_TO_CLOSE = 15.0
 #: Files whose first event is remembered, to say which one has an event.
 _MOST_BEGUN = 1000
-
-
-class Status(NamedTuple):
-    """For metrics and probes. `bytes` are those of the folder, `cpu` the seconds of the recorder's thread."""
-
-    events: int
-    lost: int
-    queued: int
-    bytes: int
-    segments: int
-    checkpoints: int
-    cpu: float
-    longest_hold: float
-    warning: str
 
 
 class Recorder:
@@ -108,6 +94,7 @@ class Recorder:
         self._most_bytes = max(most_bytes, LEAST_BYTES)
         self._segment_bytes = min(self._most_bytes // _SEGMENTS, _LONGEST_SEGMENT)
         self._retention = Retention(self._folder, self._most_bytes)
+        self._disk = Disk(self._retention)
         self._waiting = Waiting()
         #: Called under the engine's lock: an event, before it is handled, and the engine's answer, or how it failed.
         self.heard, self.said, self.failed = self._waiting.heard, self._waiting.said, self._waiting.failed
@@ -119,8 +106,8 @@ class Recorder:
         self._lines = LineWriter(self._masks)
         #: The first event and the name of the last files.
         self._begun: deque[tuple[int, str]] = deque(maxlen=_MOST_BEGUN)
-        self._segments, self._number, self._began, self._flushed = 0, 0, 0.0, 0.0
-        #: The last event that was written, and the last one that can be read, whatever happens.
+        self._segments, self._number, self._began, self._flushed = 0, self._folder.next_number(), 0.0, 0.0
+        #: The last event that was written, or was tried, and the last one that can be read, whatever happens.
         self._written = self._safe = 0
         #: The bytes since the last point where a replay can begin.
         self._since_start = 0
@@ -128,12 +115,11 @@ class Recorder:
         self._seen: tuple[int, float] = (0, 0.0)
         #: Whether the last line is an event without its answer. The answer belongs into the same segment.
         self._is_unanswered = False
-        #: Why events are missing before the next one; what is wrong with the disk, and when it is tried again.
-        self._missing, self._fault, self._retry_at = "", "", 0.0
-        self._ended = ""
+        #: Why events are missing before the next one, and why the recording has ended.
+        self._missing = self._ended = ""
         self._checkpointer: Checkpointer | None = None
         try:
-            self._begin_segment(1)
+            self._begin_first()
         except OSError:
             self._folder.close()
             raise
@@ -172,11 +158,12 @@ class Recorder:
     def _warning(self) -> str:
         if self._ended:
             return f"the recording has ended: {self._ended}"
-        if self._fault:
-            return f"events are not recorded: {self._fault}"
+        if self._disk.fault:
+            return f"events are not recorded: {self._disk.fault}"
         if self._waiting.is_losing:
             return "events are not recorded: the disk is too slow"
-        return self._checkpointer.warning if self._checkpointer is not None else ""
+        made = self._checkpointer
+        return (made.warning if made is not None else "") or self._disk.warning
 
     def close(self) -> None:
         """Write what is left, and end the recording; leave that to a disk that does not answer in time. Idempotent."""
@@ -199,7 +186,7 @@ class Recorder:
             self._drain(is_last=True)
             self._end(self._ended)
         except OSError as error:
-            self._fail(error)
+            self._fail(error, is_last=True)
         except BaseException:  # Python ends a thread silently at SystemExit
             self._ended = "an internal error, see the log"
             log.exception("recording has ended")
@@ -250,20 +237,22 @@ class Recorder:
             self._missing = entry.event.why
         elif entry.is_written and not self._is_unanswered:
             return  # a fault of the disk has ended the segment that has the event: it stays without an answer
+        elif entry.number <= self._written and not entry.is_written:
+            return  # a fault of the disk came while or after it was written: it is there, or counted as lost
         elif self._can_write(entry.number):
             self._put_lines(entry, entry.event)
 
     def _can_write(self, number: int) -> bool:
         """Whether there is a segment for the event of this number. Begins one after a gap."""
-        if self._ended or (self._fault and time.monotonic() < self._retry_at):
+        if self._ended or self._disk.is_waiting:
             self._lost += 1
             return False
         if self._missing:
             self._give_up_checkpoint()
             self._begin_segment(number)
-            if self._fault:
+            if self._disk.fault:
                 log.warning("recording goes on", first=number, lost=self.status.lost)
-            self._fault = ""
+            self._disk.fault = ""
         return True
 
     def _put_lines(self, entry: Entry, event: Event) -> None:
@@ -279,14 +268,22 @@ class Recorder:
             self._lost += 1
             self._is_unanswered = False
             return
-        self._file.write(line)
         self._written = entry.number
         self._events += not entry.is_written
+        self._file.write(line)
         self._is_unanswered = entry.said is None
         if self._file.bytes >= self._segment_bytes or self._file.plain_bytes >= _MOST_PLAIN:
             self._next_segment()
 
     # -- segments -------------------------------------------------------------------------------------------------
+
+    def _begin_first(self) -> None:
+        try:
+            self._begin_segment(1)
+        except OSError as error:
+            if not self._make_room(error):
+                raise
+            self._begin_segment(1)
 
     def _begin_segment(self, first: int) -> None:
         """End the segment that is written, if there is one, and begin another one. Raises OSError."""
@@ -349,20 +346,20 @@ class Recorder:
 
     def _tidy(self) -> None:
         """Delete what is too old. A fifth of the room is for what is written until the next checkpoint is made."""
-        room = 2 * self._segment_bytes + self._bytes_of_checkpoint
-        if self._retention.tidy(room + self._most_bytes // 5, self._number):
+        if self._retention.tidy(self._room + self._most_bytes // 5, self._number):
             return
         self._want_checkpoint()
-        if self._retention.bytes + room <= self._most_bytes:
-            return
-        made = self._checkpointer
-        if made is not None and made.impossible:
-            why = f"no checkpoints can be made ({made.impossible}), so what was recorded first cannot be deleted"
-        elif self._bytes_of_checkpoint:
-            why = f"what a replay needs takes more: checkpoints of {self._bytes_of_checkpoint} bytes"
-        else:
-            why = "no checkpoint is there yet, so what was recorded first cannot be deleted"
-        self._end(f"{self._most_bytes >> 20} MiB are full, and {why}")
+        if self._retention.bytes + self._room > self._most_bytes:
+            self._end(f"{self._most_bytes >> 20} MiB are full, and {why_missing(self._checkpointer)}")
+
+    @property
+    def _room(self) -> int:
+        """Bytes that are written until there is a complete checkpoint of a new segment."""
+        return 2 * self._segment_bytes + self._bytes_of_checkpoint
+
+    def _make_room(self, error: OSError) -> bool:
+        """Delete old segments if the disk is full; whether there were any."""
+        return self._disk.make_room(error, self._room, self._number)
 
     def _end(self, why: str = "") -> None:
         """End the recording: the server ends, or `why`."""
@@ -374,20 +371,17 @@ class Recorder:
             self._ended = why
             log.warning("recording has ended", why=why)
 
-    def _fail(self, error: OSError) -> None:
-        """The disk is full, for example. Events are left out until it works again."""
+    def _fail(self, error: OSError, *, is_last: bool = False) -> None:
+        """Leave events out until the disk works again. `is_last`: the server ends, and nothing follows."""
         if self._file is not None:
             self._retention.add(self._number, self._file.path, self._file.bytes, is_start=self._segments == 1)
             self._file.abandon()
             self._file = None
         self._is_unanswered = False
-        if not self._fault:
-            log.error("recording is interrupted, and is tried again", why=str(error))
-        self._fault = str(error)
         self._retention.forget_deleted()
+        self._disk.fail(error, has_room=not is_last and self._make_room(error))
         self._count_unsafe()
         self._missing = f"they could not be written: {error}"
-        self._retry_at = time.monotonic() + _RETRY
 
     def _count_unsafe(self) -> None:
         """Events that were written, but not flushed, are lost, too."""
@@ -403,7 +397,8 @@ class Recorder:
 
     def _want_checkpoint(self) -> None:
         if self._checkpointer is not None and not self._is_making:
-            self._checkpointer.want(self._folder.path / name_of(self._number, CHECKPOINT), self._has_room)
+            path = self._folder.path / name_of(self._number, CHECKPOINT)
+            self._checkpointer.want(path, self._has_room, self._make_room)
             self._waiting.wake.set()
 
     def _has_room(self, size: int) -> bool:

@@ -69,12 +69,17 @@ class Retention:
         `writing`: the number of the segment that is written, which is not deleted.
         """
         while self.bytes + room > self._most:
-            group = self._oldest_group(writing)
-            if not group:
+            if not self.delete_oldest(writing):
                 return False
-            for numbered in group:
-                self._delete(numbered)
         return True
+
+    def delete_oldest(self, writing: int) -> int:
+        """Delete the oldest group; returns its bytes, 0 if there is none that may be deleted. `writing`: as above."""
+        group = self._oldest_group(writing)
+        freed = sum(numbered.bytes for numbered in group)
+        for numbered in group:
+            self._delete(numbered)
+        return freed
 
     def _oldest_group(self, writing: int) -> list[_Numbered]:
         files = sorted(self._files.values(), key=lambda each: each.number)

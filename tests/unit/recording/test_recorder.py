@@ -18,7 +18,7 @@ import structlog
 
 from algorithm.interface import SuggestedNodes
 from algorithm.registry import create
-from extender.recording import checkpointer, waiting
+from extender.recording import checkpointer, disk, waiting
 from extender.recording import recorder as module
 from extender.recording.checkpointer import Source
 from extender.recording.files import CHECKPOINT, LOG, CompressedFile, files_in, name_of
@@ -76,7 +76,7 @@ def test_a_checkpoint_for_which_the_folder_has_no_room_is_not_written(
 ) -> None:
     """The state had grown while events were lost. The folder was larger than it may be."""
     quick(monkeypatch)
-    monkeypatch.setattr(module, "_RETRY", 60.0)
+    monkeypatch.setattr(disk, "_RETRY", 60.0)
     folder, most = tmp_path / "log", 60_000
     serving = Serving(folder, most)
     serving.begin()
@@ -87,7 +87,7 @@ def test_a_checkpoint_for_which_the_folder_has_no_room_is_not_written(
         time.sleep(0.01)
     serving.handle(*(PodSeen(pod(secrets.token_hex(8))) for _ in range(2000)))
     eventually(lambda: serving.recorder.status.lost >= 2000)
-    serving.recorder._retry_at = 0.0
+    serving.recorder._disk._retry_at = 0.0
     largest = 0
     while "has ended" not in serving.recorder.status.warning:
         serving.churn(1)
@@ -188,7 +188,7 @@ def test_a_full_disk_interrupts_the_recording_which_goes_on_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick(monkeypatch)
-    monkeypatch.setattr(module, "_RETRY", 0.05)
+    monkeypatch.setattr(disk, "_RETRY", 0.05)
     full = threading.Event()
     put = CompressedFile._put
 
@@ -224,7 +224,7 @@ def test_a_full_disk_interrupts_the_recording_which_goes_on_by_itself(
 def test_each_attempt_on_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new file of no bytes fits on it, its header does not. Such files made the whole folder unreadable."""
     quick(monkeypatch)
-    monkeypatch.setattr(module, "_RETRY", 0.01)
+    monkeypatch.setattr(disk, "_RETRY", 0.01)
     full = threading.Event()
     flush = CompressedFile.flush
 
@@ -278,7 +278,7 @@ def test_events_that_were_not_flushed_count_as_lost(tmp_path: Path, monkeypatch:
 def test_what_somebody_deletes_is_made_again(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written to a deleted file is lost without an error of the system."""
     quick(monkeypatch)
-    monkeypatch.setattr(module, "_RETRY", 0.0)
+    monkeypatch.setattr(disk, "_RETRY", 0.0)
     folder = tmp_path / "log"
     serving = Serving(folder)
     serving.begin()
@@ -452,8 +452,8 @@ def test_an_answer_after_a_fault_of_the_disk_is_left_out_if_its_event_is_elsewhe
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick(monkeypatch)
-    for name, value in (("_PATIENCE", 0.05), ("_RETRY", 0.01)):
-        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "_PATIENCE", 0.05)
+    monkeypatch.setattr(disk, "_RETRY", 0.01)
     serving = Serving(tmp_path / "log")
     serving.begin()
     asked = FilterRequested(pod("p"), SuggestedNodes(["n0"]))
