@@ -29,7 +29,7 @@ install: $(INSTALLED) ## make .venv with everything in it (the other targets do 
 WORKERS = $(shell $(BIN)/python -c 'import os; n = os.cpu_count() or 1; print(max(n, min(3 * n, 8)))')
 
 test: $(INSTALLED) ## run all tests but the slow ones, on all cores
-	@$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" --few-examples --numprocesses $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(INSTALLED) ## ruff, ruff format --check, mypy --strict, import-linter
 	@$(BIN)/ruff check --quiet .

@@ -3,6 +3,7 @@
 Those that were collected are not looked through for garbage again and again, a command line is made once, and servers
 in this process end at once.
 With `--budget SECONDS`, tests that would begin later are skipped, and say so: for a machine that has not time for all.
+With `--few-examples`, Hypothesis tries a quarter of the examples; .ci/run tries all of them among the slow tests.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from types import SimpleNamespace
 import pytest
 import uvicorn.server
 from typer import testing
+
+from tests.support.examples import try_fewer
 
 # `CliRunner.invoke` makes the whole command line again for each call: 30 ms, ten times what most commands need.
 assert callable(testing._get_command)
@@ -57,6 +60,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--budget", type=float, metavar="SECONDS", help="skip tests that would begin after so many seconds"
     )
+    parser.addoption("--few-examples", action="store_true", help="let Hypothesis try a quarter of the examples")
+
+
+@pytest.hookimpl(trylast=True)  # Hypothesis marks its tests in this hook
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("few_examples"):
+        tests = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("hypothesis")]
+        # Hypothesis runs a state machine in a class; the cases of a parametrized test share its function.
+        machines = {item.cls for item in tests if hasattr(item.cls, "settings")}
+        for test in machines | {item.function for item in tests if item.cls not in machines}:
+            try_fewer(test)
 
 
 @pytest.hookimpl(tryfirst=True)

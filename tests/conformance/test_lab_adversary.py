@@ -73,13 +73,13 @@ def check_laws(folder: Path, seed: int) -> None:
 
 def test_sums_and_bounds_hold_of_odd_workloads(tmp_path: Path) -> None:
     # Of these seeds, some found a job that was done without one of its pods, and GPU time below zero.
-    for seed in (34, 533, 631, 654, 821, *range(10)):
+    for seed in (34, 533, 631, 654, 821, 0, 1):
         check_laws(tmp_path, seed)
 
 
 @pytest.mark.slow
 def test_sums_and_bounds_hold_of_odd_workloads_at_length(tmp_path: Path) -> None:
-    for seed in range(10_000, 10_200):
+    for seed in (*range(2, 10), *range(10_000, 10_192)):
         check_laws(tmp_path, seed)
 
 

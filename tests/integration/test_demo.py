@@ -219,6 +219,7 @@ def test_the_demo_of_claims_survives_a_crash_and_leaves_nothing_behind():
     assert "nothing left claimed" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow  # two processes, and each line starts others
 def test_the_lines_that_the_demo_of_claims_prints_work():
     """In the shell of somebody who has read only these lines: each is run as it is printed."""
     with closing(Cast(port=0, verbose=False, sections=sections())) as cast:
@@ -416,6 +417,7 @@ def test_the_demo_of_vpods_survives_a_crash_and_leaves_nothing_behind():
     assert "every vreplica has a pod" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow  # two processes, and each line starts others
 def test_the_lines_that_the_demo_of_vpods_prints_work():
     """In the shell of somebody who has read only these lines: each is run as it is printed."""
     with closing(Cast(port=0, verbose=False, sections=fleet.sections())) as cast:

@@ -90,7 +90,12 @@ def test_bodies_that_are_none(server: PlanServer) -> None:
 
 @pytest.mark.parametrize(
     ("form", "media", "begins"),
-    [("text", "text/plain", "+"), ("markdown", "text/markdown", ""), ("svg", "image/svg+xml", "<svg"), ("dot", "", "")],
+    [
+        ("text", "text/plain", "+"),
+        ("svg", "image/svg+xml", "<svg"),
+        pytest.param("markdown", "text/markdown", "", marks=pytest.mark.slow),
+        pytest.param("dot", "", "", marks=pytest.mark.slow),
+    ],
 )
 def test_other_formats(server: PlanServer, form: str, media: str, begins: str) -> None:
     answer = server.ask(JOB, form=form)

@@ -62,7 +62,7 @@ def test_the_algorithm_is_as_short_as_the_page_promises() -> None:
 
 def test_the_algorithm_keeps_the_contract(tmp_path: Path) -> None:
     """With all checks of the conformance kit, none opted out."""
-    report = run(Request(plugin=f"{tmp_path / 'slots' / 'algorithm.py'}:PLUGIN", settings={"slots": 2}, lives=5))
+    report = run(Request(plugin=f"{tmp_path / 'slots' / 'algorithm.py'}:PLUGIN", settings={"slots": 2}, lives=2))
     assert report.conforms, as_text(report)
     assert not {each.status for each in report.results} & {"excused", "warned"}
 

@@ -29,7 +29,7 @@ def workload_of(seed: int) -> Workload:
     return random_workload(seed, jobs=25, machines=2, urgent=True, failures=3)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_run_that_is_interrupted_anywhere_gives_the_same_bytes(seed: int, tmp_path: Path) -> None:
     workload, random, runs = workload_of(seed), Random(seed), [*RUNS, HIVED]
     keeper = Keeper(tmp_path / "checkpoint", workload, runs)

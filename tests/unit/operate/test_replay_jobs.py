@@ -29,7 +29,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recorded") / "log"
     with pytest.MonkeyPatch.context() as patched:
         quick(patched)
-        serving = Serving(folder, 640_000)
+        serving = Serving(folder, 160_000)
         serving.begin()
         while len(starts(folder)) < 5:
             serving.churn(40)
@@ -110,7 +110,7 @@ def test_a_part_that_does_not_come_to_the_recorded_state_goes_on(folder: Path) -
 def spoil_state(path: Path) -> None:
     engine, head = read_checkpoint(path, "packing"), read_head(path)
     one = next(iter(engine.pod_infos()), None)
-    engine.handle(PodGone("default", one.name if one else "p", one.uid if one else "u"), head.at)
+    engine.handle(PodGone("default", one.pod.name if one else "p", one.pod.uid if one else "u"), head.at)
     file = CompressedFile(path)
     for line in encode_checkpoint(engine, head):
         file.write(line)

@@ -6,27 +6,20 @@ from typing import Any
 
 import pytest
 
-from algorithm.conformance import conformance
+from algorithm.conformance.catalogue import CHECKS
+from algorithm.conformance.report import as_text
 from algorithm.conformance.session import request_of, run
 from algorithm.conformance.worlds.hived import SETTINGS as CELLS
-from algorithm.fgd import PLUGIN as FGD
-from algorithm.hived import PLUGIN as HIVED
-from algorithm.packing import PLUGIN as PACKING
 
 
-@conformance(PACKING, lives=2)
-def test_packing() -> None: ...
+# One test each: as tests of single checks, each of pytest's processes would live all lives again.
+@pytest.mark.parametrize("name", ["packing", "hived", "fgd"])
+def test_it_conforms(name: str) -> None:
+    report = run(request_of(plugin=f"algorithm.{name}:PLUGIN", lives=2))
+    assert report.conforms, as_text(report)
+    assert [each.check for each in report.results] == [each.name for each in CHECKS]
 
 
-@conformance(HIVED, lives=2)
-def test_hived() -> None: ...
-
-
-@conformance(FGD, lives=2)
-def test_fgd() -> None: ...
-
-
-#: One test each: as tests of single checks, each of pytest's processes would live all lives again.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plugin", "settings"),

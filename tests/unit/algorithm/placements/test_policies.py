@@ -163,7 +163,7 @@ def test_a_plug_in_that_the_original_has_not_is_named(kind):
 # -- the check for authors
 
 
-@pytest.mark.parametrize("number", [500])
+@pytest.mark.parametrize("number", [100, pytest.param(500, marks=pytest.mark.slow)])
 def test_our_own_policies_keep_the_promises(number):
     check_policy(lambda vpod, state: balanced.place(vpod, state).counts, number=number)
     check_policy(lambda vpod, state: registry.create("head", {})(vpod, state, 99).counts, number=number)

@@ -75,7 +75,7 @@ def test_one_that_does_not_end() -> None:
     assert is_gone(child)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGABRT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGABRT, marks=pytest.mark.slow)])
 def test_one_that_the_kernel_or_a_native_library_ends(how: signal.Signals) -> None:
     child = Child()
     answer = child.run(ORDER, first(lambda: os.kill(pid_of(child), how)))
@@ -89,7 +89,7 @@ def test_one_that_ends_without_an_answer() -> None:
     assert "status -15" in answer.trace
 
 
-@pytest.mark.parametrize("mib", [12, 30])
+@pytest.mark.parametrize("mib", [12, pytest.param(30, marks=pytest.mark.slow)])
 def test_one_that_needs_too_much_memory(mib: int) -> None:
     answer = Child().run(msgspec.structs.replace(ORDER, memory=mib << 20), nothing)
     assert (answer.outcome, answer.status, answer.code) == ("too_large", 422, "PlanTooLarge"), answer.trace

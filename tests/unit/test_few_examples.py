@@ -1,0 +1,64 @@
+"""`make test` lets Hypothesis try a quarter of the examples."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from tests.support.examples import fewer, try_fewer
+
+
+@pytest.mark.parametrize(("most", "tried"), [(100, 25), (20, 5), (8, 5), (3, 3)])
+def test_a_quarter_is_tried_but_at_least_five(most: int, tried: int) -> None:
+    assert fewer(settings(max_examples=most)).max_examples == tried
+
+
+def test_everything_else_stays() -> None:
+    few = fewer(settings(max_examples=100, stateful_step_count=17, deadline=None, derandomize=True))
+    assert (few.stateful_step_count, few.deadline, few.derandomize) == (17, None, True)
+
+
+def test_a_function_is_called_with_fewer() -> None:
+    met: list[int] = []
+
+    @settings(max_examples=40, database=None)
+    @given(st.integers())
+    def test(number: int) -> None:
+        met.append(number)
+
+    try_fewer(test)
+    test()
+    assert len(met) == 10
+
+
+def test_a_state_machine_runs_fewer_times() -> None:
+    runs: list[Machine] = []
+
+    class Machine(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            runs.append(self)
+
+        @rule(number=st.integers())
+        def step(self, number: int) -> None:
+            pass
+
+    Machine.TestCase.settings = settings(max_examples=40, stateful_step_count=2, database=None)
+    try_fewer(Machine.TestCase)
+    Machine.TestCase("runTest").debug()
+    assert len(runs) <= 20
+
+
+def test_the_option_reaches_the_tests(request: pytest.FixtureRequest) -> None:
+    """What this run was started with is what its tests of Hypothesis do."""
+    share = 4 if request.config.getoption("few_examples") else 1
+    tried = test_some_number._hypothesis_internal_use_settings.max_examples  # type: ignore[attr-defined]
+    assert tried == 60 // share
+
+
+@settings(max_examples=60)
+@given(st.integers())
+def test_some_number(number: int) -> None:
+    assert number == int(str(number))
