@@ -46,9 +46,9 @@ def _answer(order: Order, channel: Channel) -> Answer:
         from extender.server.plans.making import answer_to  # noqa: PLC0415
 
         return answer_to(order, channel)
-    except Ended:
+    except (Ended, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:  # a plug-in may call sys.exit(): a fault that is named, and no other end
         if isinstance(error, MemoryError) or _is_nearly_full(order):
             text = f"the plan needs more memory than plans.memory_mib ({order.memory >> 20} MiB)"
             return Answer(outcome="too_large", status=422, error=text, code="PlanTooLarge")

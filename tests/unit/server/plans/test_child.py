@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from extender.server.plans.child import Child
-from extender.server.plans.frames import Answer, Channel, Ended, Message, Needs, Order, Sent
+from extender.server.plans.frames import OUT_OF_MEMORY, Answer, Channel, Ended, Message, Needs, Order, Sent
+from tests.support.installed import install
 
 ORDER = Order(body=b"{}", seconds=30.0)
 
@@ -93,6 +94,36 @@ def test_one_that_ends_without_an_answer() -> None:
 def test_one_that_needs_too_much_memory(mib: int) -> None:
     answer = Child().run(msgspec.structs.replace(ORDER, memory=mib << 20), nothing)
     assert (answer.outcome, answer.status, answer.code) == ("too_large", 422, "PlanTooLarge"), answer.trace
+
+
+EXITS = """
+import sys
+
+from pydantic import BaseModel
+
+from algorithm.registry import Plugin
+
+
+class Settings(BaseModel):
+    pass
+
+
+PLUGIN = Plugin(settings=Settings, create=lambda settings: sys.exit({status}))
+"""
+
+
+@pytest.mark.parametrize("status", [0, OUT_OF_MEMORY])
+def test_a_plug_in_that_exits_is_a_fault_that_is_named(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever status it chooses: one was taken for a lack of memory."""
+    (tmp_path / "exits_in_a_plan.py").write_text(EXITS.format(status=status))
+    install(tmp_path, monkeypatch, exits="exits_in_a_plan:PLUGIN")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    order = msgspec.structs.replace(ORDER, settings="algorithm: {name: exits}", algorithm="exits")
+    answer = Child().run(order, nothing)
+    assert (answer.outcome, answer.status, answer.code) == ("failed", 500, "")
+    assert f"SystemExit: {status}" in answer.trace
 
 
 def test_a_fault_while_it_is_fed_passes_through_and_ends_it() -> None:
