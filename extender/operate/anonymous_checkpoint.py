@@ -1,6 +1,6 @@
 """The names in a checkpoint: the state of an engine, in which an algorithm may have put them anywhere.
 
-    records of pods and nodes     as in events: field by field (`plan/reading/anonymous.py`)
+    records of pods and nodes     as in events: field by field (`plan/reading/renaming.py`)
     names of an offer             each is one
     any other text                a word of the program stays; a known name, or an annotation of a record, becomes what
                                   it becomes there; of all else, each word becomes a number
@@ -29,8 +29,9 @@ import msgspec
 
 from algorithm.model import Node, Pod
 from algorithm.registry import available
-from extender.plan.reading.anonymous import Renaming, numbers_between
 from extender.plan.reading.keys import Keys
+from extender.plan.reading.numbering import numbers_between
+from extender.plan.reading.renaming import Renaming
 from extender.recording.checkpoint import CheckpointHead, kinds_of, state_lines
 from extender.recording.graph.kinds import RECORDS, Line
 from extender.recording.lines import Lines
@@ -97,7 +98,7 @@ def words_of_program(algorithm: str, header: Header, keys: Keys) -> Words:
     made = Words()
     known = _words(algorithm)
     made.texts, made.words = {*known.texts, algorithm}, {*known.words}
-    marking = Renaming(lambda text: f"\0{text}", lambda _: False, KEPT, keys=keys)
+    marking = Renaming(lambda text: f"\0{text}", lambda _: False, keys, KEPT)
     made.learn([marking.values(header.settings), renamed_policy(header.policy, marking)])
     return made
 
@@ -198,7 +199,7 @@ class State:
 
     def fixed(self, found: set[str]) -> set[str]:
         """Return the names that are words of the program, too; `found` are all names. Learns the words of records."""
-        marking = Renaming(lambda text: f"\0{text}", found.__contains__, KEPT, self._words, self._keys)
+        marking = Renaming(lambda text: f"\0{text}", found.__contains__, self._keys, KEPT, self._words)
         records = msgspec.to_builtins([_renamed(record, marking) for _, record in self._records])
         self._words.learn(records, also_words=True)  # a text about `example.com/gpu` has the word `example.com`
         return found & self._words.texts
@@ -308,4 +309,4 @@ def numbered(found: set[str], fixed: set[str], words: Words, keys: Keys) -> tupl
         numbers = numbers_between(found, fixed | keys.stayed)
     except ValueError as error:
         raise RecordingError(f"the names cannot be replaced in their order: {error}") from error
-    return Renaming(numbers.__getitem__, numbers.__contains__, KEPT, words, keys), numbers
+    return Renaming(numbers.__getitem__, numbers.__contains__, keys, KEPT, words), numbers

@@ -2,7 +2,7 @@
 
     train-0 in team-a on gpu-17   -->   x000412 in x000398 on x000131
 
-Names become numbers as in an anonymous snapshot (`plan/reading/anonymous.py`): in the order of the names, everywhere
+Names become numbers as in an anonymous snapshot (`plan/reading/renaming.py`): in the order of the names, everywhere
 the same one. Then the renamed events are replayed, and what the engine answers to them is what is written: so the new
 log is a recording of its own that replays. Each answer is compared with the one that was recorded, apart from names.
 An algorithm that uses more of a name than its place in the order decides differently somewhere; that is counted and
@@ -33,8 +33,8 @@ from extender.operate.anonymous_checkpoint import (
     renamed_policy,
     words_of_program,
 )
-from extender.plan.reading.anonymous import Renaming, collecting
 from extender.plan.reading.keys import Keys
+from extender.plan.reading.renaming import Renaming, collecting
 from extender.recording.checkpoint import Start, engine_of
 from extender.recording.encoding import LineWriter, fields_of_records, instructions_of
 from extender.recording.files import CompressedFile
@@ -103,7 +103,7 @@ def _names(
 ) -> tuple[set[str], set[str]]:
     """All names, and those of them that are kept."""
     found: set[str] = set()
-    renaming = collecting(found, KEPT, words, keys)
+    renaming = collecting(found, keys, KEPT, words)
     collector = _Events(renaming, keys)
     collector.header(recording.header)
     if state is not None:

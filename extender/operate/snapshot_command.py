@@ -24,6 +24,9 @@ from extender.operate.refusal import refuse
 if TYPE_CHECKING:
     from extender.plan.records import World
 
+#: Keys that are shown.
+_SHOWN = 20
+
 
 def add_snapshot_command(app: typer.Typer) -> None:
     """Make it a command of `app`."""
@@ -39,6 +42,12 @@ def snapshot(
     anonymous: Annotated[
         bool, typer.Option("--anonymous", help="Put numbers in place of names, to give the file to others.")
     ] = False,
+    keep_key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY", help="With --anonymous: keep this key of labels, annotations and taints; repeatable."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: standard output.")
     ] = None,
@@ -49,7 +58,7 @@ def snapshot(
     machine, later, or by somebody else. docs/snapshots.md says what exactly is in it.
 
         waggle snapshot > s.json.gz
-        waggle snapshot --anonymous -o s.json.gz
+        waggle snapshot --anonymous --keep-key acme.example/gang -o s.json.gz
         waggle plan -f job.yaml --snapshot s.json.gz
 
     Exit status: 0 written; 2 an error.
@@ -65,6 +74,8 @@ def snapshot(
 
     if out is None and sys.stdout.isatty():
         raise typer.BadParameter("a snapshot is no text: name a FILE, or redirect the output", param_hint="--output")
+    if keep_key and not anonymous:
+        raise typer.BadParameter("only --anonymous replaces keys", param_hint="--keep-key")
     try:
         settings = settings_text(config) if config else ""
         scheduler = read_text(scheduler_config, str(scheduler_config)) if scheduler_config else ""
@@ -73,7 +84,7 @@ def snapshot(
             configuration=settings,
             scheduler=scheduler,
         )
-        world = without_names(found.world) if anonymous else found.world
+        world, left = without_names(found.world, keep_keys=keep_key or ()) if anonymous else (found.world, ())
         data = write_snapshot(world)
         if out is None:
             sys.stdout.buffer.write(data)
@@ -84,6 +95,9 @@ def snapshot(
         raise refuse(error) from error
     for warning in found.warnings:
         remark(warning, title="warning", style="yellow")
+    if left:
+        text = f"check it before you give it away: of replaced keys these are still in it: {', '.join(left[:_SHOWN])}"
+        remark(text, title="warning", style="yellow")
     remark(_summary(world, len(data), is_anonymous=anonymous))
 
 

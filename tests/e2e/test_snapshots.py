@@ -76,4 +76,4 @@ def test_a_snapshot_has_owners_and_no_commands(plane: ControlPlane, kubectl: Kub
     assert pod.above == (Target("Deployment", _NAMESPACE, "web"),)
     assert "do-not-keep" not in repr(world)
     assert read_snapshot(write_snapshot(world)) == world
-    assert _NAMESPACE not in repr(anonymous(world))
+    assert _NAMESPACE not in repr(anonymous(world).world)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 from algorithm.interface import SuggestedNodes
 from extender.cli import app
 from extender.operate.anonymous_checkpoint import Words, words_of
-from extender.plan.reading.anonymous import numbers_between
+from extender.plan.reading.numbering import numbers_between
 from extender.recording.log import open_log
 from extender.scheduling.events import FilterRequested, NodeSeen, Synced
 from tests.support.engine.lives import Life, lives

@@ -25,7 +25,7 @@ def left(version: str, body: Object) -> list[str]:
     world = reader.world(source=f"https://{CANARY}-source")
     assert not reader.faults, reader.faults
     assert _FOUND.search(msgspec.json.encode(world).decode())
-    hidden = msgspec.json.encode(anonymous(world)).decode()
+    hidden = msgspec.json.encode(anonymous(world).world).decode()
     return sorted({*_FOUND.findall(hidden)})
 
 
@@ -51,10 +51,11 @@ def test_a_mark_can_still_be_read() -> None:
     mark = ClaimMark(claim="c", pool="p", key="canary-key", size=2, expires=7.5, labels=(("user", "canary-user"),))
     reader = WorldReader("", "")
     reader.add("v1", "Pod", msgspec.json.encode(pod("p", annotations={CLAIM_ANNOTATION: mark_text(mark)})))
-    (found,) = anonymous(reader.world(source="")).pods
+    (found,) = anonymous(reader.world(source="")).world.pods
     text = dict(found.pod.pod.annotations)[CLAIM_ANNOTATION]
     read = msgspec.json.decode(text, type=ClaimMark)
-    assert (read.size, read.expires, read.labels[0][0]) == (2, 7.5, "user")
+    assert (read.size, read.expires) == (2, 7.5)
+    assert read.labels[0][0] not in ("", "user")
     assert CANARY not in text
 
 
