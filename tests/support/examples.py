@@ -27,9 +27,7 @@ def fewer(all_of_them: settings) -> settings:
     A machine that is busy with other workers is no fault of a test: that drawing takes long is no failure.
     """
     most, suppressed = all_of_them.max_examples, {*all_of_them.suppress_health_check, HealthCheck.too_slow}
-    return settings(
-        all_of_them, max_examples=min(most, max(most // 4, _LEAST)), suppress_health_check=sorted(suppressed)
-    )
+    return settings(all_of_them, max_examples=min(most, max(most // 4, _LEAST)), suppress_health_check=[*suppressed])
 
 
 def try_fewer(test: type[Any] | Callable[..., Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
@@ -16,8 +16,16 @@ def test_a_quarter_is_tried_but_at_least_five(most: int, tried: int) -> None:
 
 
 def test_everything_else_stays() -> None:
-    few = fewer(settings(max_examples=100, stateful_step_count=17, deadline=None, derandomize=True))
+    all_of_them = settings(
+        max_examples=100,
+        stateful_step_count=17,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    )
+    few = fewer(all_of_them)
     assert (few.stateful_step_count, few.deadline, few.derandomize) == (17, None, True)
+    assert {*few.suppress_health_check} == {*all_of_them.suppress_health_check, HealthCheck.too_slow}
 
 
 def test_a_function_is_called_with_fewer() -> None:
