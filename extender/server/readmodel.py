@@ -18,6 +18,7 @@ import msgspec
 
 from algorithm.interface import InvalidArgument, PageNotFound
 from algorithm.model import Pod
+from algorithm.reasons import Code
 from extender.core.said import type_name
 from extender.scheduling.comparison import CachedState, cached_state_of
 from extender.scheduling.dependencies import CODES
@@ -61,6 +62,20 @@ _PATIENCE = 2.0
 LARGEST_PAGE, LONGEST_PAGE = 256 << 20, 60.0
 #: Exceptions that answer a request for a page.
 _ANSWERS = (PageNotFound, InvalidArgument)
+#: Reasons that a comparison of amounts does not contradict. kube-scheduler's may be others: nobody but it knows.
+_ABOUT_AMOUNTS = frozenset(
+    {
+        Code.INSUFFICIENT,
+        Code.TOO_MANY_PODS,
+        Code.NODE_LACKS_RESOURCE,
+        Code.PREEMPTIBLE,
+        Code.NO_NODE_FITS,
+        Code.PRIORITY_TOO_LOW,
+        Code.UNSCHEDULABLE,
+        Code.NOT_ASKED,
+        Code.REFUSED_BEFORE,
+    }
+)
 #: Characters that a metric's name cannot have.
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
@@ -281,8 +296,7 @@ class ReadModel:
             pod=shown,
             reason=view.reason,
             nodes=nodes,
-            # The algorithm's own explanation is better than a comparison of amounts, which knows nothing of gangs.
-            nearest=[] if verdict.sentences or view.gang else nearest(pod, self.nodes()),
+            nearest=nearest(pod, self.nodes()) if _lacks_amounts(view, verdict) else [],
             advice=said,
             node_if_asked=verdict.node,
             reason_if_asked=verdict.reason,
@@ -352,6 +366,15 @@ class ReadModel:
 def _is_held_back(view: PodView) -> bool:
     """Whether start-up ordering keeps the pod waiting."""
     return view.reason is not None and view.reason.code in CODES
+
+
+def _lacks_amounts(view: PodView, verdict: Verdict) -> bool:
+    """Whether a comparison of amounts may say why the pod waits. It knows nothing of gangs, nor of what else an
+    algorithm refuses for: it would contradict its reason, or what it explains."""
+    if verdict.sentences or verdict.node or view.gang:
+        return False
+    why = verdict.reason or view.reason
+    return why is None or why.code in _ABOUT_AMOUNTS
 
 
 def _sentences(view: PodView, verdict: Verdict | None, nodes: int) -> list[str]:

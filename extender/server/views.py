@@ -210,12 +210,17 @@ def node_views(snapshot: Snapshot) -> list[NodeView]:
 
 
 def nearest(pod: Pod, nodes: Iterable[NodeView], limit: int = 3) -> list[str]:
-    """Return the nodes that lack least for this pod, best first, each as a text with what it lacks."""
+    """Return the nodes that lack least for this pod, best first, each as a text with what it lacks.
+
+    None if a node lacks nothing: then it is not for amounts that the pod waits.
+    """
     ranked = []
     for node in nodes:
         if node.unschedulable or not node.ready:
             continue
         lacks = shortfall(pod, node)
+        if not lacks:
+            return []
         share = sum(missing / wanted for missing, wanted in lacks.values())
         ranked.append((len(lacks), share, node.name, lacks))
     return [_sentence(name, lacks) for _, _, name, lacks in sorted(ranked, key=lambda item: item[:3])[:limit]]
@@ -235,7 +240,5 @@ def shortfall(pod: Pod, node: NodeView) -> dict[str, tuple[int, int]]:
 
 
 def _sentence(name: str, lacks: Mapping[str, tuple[int, int]]) -> str:
-    if not lacks:
-        return f"{name}: has room for this pod alone"
     parts = [f"{format_quantity(lack, milli=key == CPU)} {key}" for key, (lack, _) in sorted(lacks.items())]
     return f"{name}: lacks {', '.join(parts)}"

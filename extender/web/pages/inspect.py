@@ -142,7 +142,9 @@ class ExplanationBody(_Body):
     reason: ReasonBody | None = Field(description="The dominant reason")
     if_asked: IfAskedBody | None = Field(description="Null if the pod has a place, or if that is not known")
     nodes: dict[str, ReasonBody] = Field(description="What the last attempt found about single nodes")
-    nearest: list[str] = Field(description="The nodes that came nearest to fitting, if the algorithm says nothing")
+    nearest: list[str] = Field(
+        description="The nodes that lack least, if only amounts are lacking and the algorithm does not explain"
+    )
     advice: list[str] = Field(description="What the algorithm says about it: what would have to change for it to run")
     story: list[str] = Field(
         description="What happened to the pod, oldest first; events have the same numbers in a recording and in the log"

@@ -10,9 +10,9 @@ from itertools import count
 import pytest
 
 from algorithm.gauges import Gauge, Sample
-from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
+from algorithm.interface import SchedulerAlgorithm, SuggestedNodes, Wait
 from algorithm.model import Pod
-from algorithm.reasons import Code, reason
+from algorithm.reasons import Code, Reason, reason
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.kube.informers.podreader import PodReader
 from extender.scheduling.commands import BindFinished, Command, WriteBinding
@@ -297,9 +297,36 @@ def test_an_algorithm_that_cannot_be_copied_explains_by_itself(bench: Bench, mon
 
 def test_the_nodes_that_one_pod_fits_on_are_not_named_for_a_pod_of_a_gang(bench: Bench) -> None:
     """The nearest node of one pod says nothing about a gang that can never run."""
-    bench.runtime.handle(PodSeen(pod("alone")), PodSeen(pod("member", group="gang")))
+    bench.runtime.handle(PodSeen(pod("alone", cpu=1_000_000)), PodSeen(pod("member", cpu=1_000_000, group="gang")))
     assert bench.runtime.model.explain("default", "alone").nearest
     assert bench.runtime.model.explain("default", "member").nearest == []
+
+
+@pytest.mark.parametrize("cpu", [100, 1_000_000])
+@pytest.mark.parametrize(
+    ("why", "is_amounts"),
+    [
+        (reason(Code.OTHER, detail="the quota of the team is used up"), False),
+        (reason(Code.POD_INVALID, detail="its shape is unknown"), False),
+        (reason(Code.NO_NODE_FITS), True),
+    ],
+    ids=lambda each: getattr(each, "code", ""),
+)
+def test_no_node_is_named_as_the_nearest_where_the_algorithm_refuses_for_something_else(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, cpu: int, why: Reason, is_amounts: bool
+) -> None:
+    """`a: lacks 999 cpu`, or even that it has room, beside a reason that has nothing to do with amounts."""
+    monkeypatch.setattr(PlainAlgorithm, "schedule", lambda *_: Wait(why))
+    bench.runtime.handle(PodSeen(pod("p", cpu=cpu)))
+    found = bench.runtime.model.explain("default", "p")
+    assert found.reason_if_asked == why
+    assert [each.startswith("a: lacks ") for each in found.nearest] == [True] * (is_amounts and cpu > 100)
+
+
+def test_no_node_is_named_as_the_nearest_for_a_pod_that_would_get_a_place(bench: Bench) -> None:
+    bench.runtime.handle(PodSeen(pod("p")))
+    found = bench.runtime.model.explain("default", "p")
+    assert (found.node_if_asked, found.nearest) == ("a", [])
 
 
 def refused_by_kube_scheduler(p: Pod, message: str) -> bytes:
