@@ -4,7 +4,7 @@
 
 Promises. What comes out is what one replay of the whole would say: the parts are taken in their order, and a part whose
 engine does not come to the state that was recorded at its end goes on, so that those after it do not count
-(`replay_part.py`). No process is left behind.
+(`replay_part.py`). No process is left behind, whatever ends this one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import NamedTuple
@@ -90,9 +91,8 @@ def replay_parts(recording: Recording, starts: Sequence[Start]) -> Iterator[Part
 @contextmanager
 def _started(recording: Recording, starts: Sequence[Start]) -> Iterator[list[_Worker]]:
     context = multiprocessing.get_context("spawn")
-    first = next(step for step in recording.steps(starts[0].number) if isinstance(step, Step))
-    span, workers = Span(first.at, recording.header.epoch), list[_Worker]()
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which they inherit: Ctrl-C is for this process
+    span, workers = Span(_first_time(recording, starts[0]), recording.header.epoch), list[_Worker]()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # in them, too: Ctrl-C is for this process
     try:
         for index, start in enumerate(starts):
             answer, theirs = context.Pipe(duplex=False)
@@ -101,20 +101,36 @@ def _started(recording: Recording, starts: Sequence[Start]) -> Iterator[list[_Wo
             process.start()
             theirs.close()
             workers.append(_Worker(start, process, answer))
-        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         yield workers
     finally:
-        signal.signal(signal.SIGINT, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for worker in workers:
             worker.process.kill()
             worker.process.join()
             worker.answer.close()
 
 
+def _first_time(recording: Recording, start: Start) -> float:
+    """The time of the first event after it; 0 if there is none."""
+    with closing(recording.steps(start.number)) as steps:  # type: ignore[type-var]
+        return next((step.at for step in steps if isinstance(step, Step)), 0.0)
+
+
 def _work(answer: Connection, recording: Recording, start: Start, ends: Sequence[Start], span: Span) -> None:
+    threading.Thread(target=_end_with_parent, name="waggle-parent", daemon=True).start()
     quiet_collector()
     with standstill_said():
         answer.send(part_or_refusal(recording, start, ends, span))
+
+
+def _end_with_parent() -> None:
+    """End this process once the one that started it has ended: nobody waits for its result. The algorithm may be in a
+    call that does not return."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _received(recording: Recording, worker: _Worker) -> PartResult:

@@ -10,7 +10,6 @@ decisions follow, so parts that are replayed side by side find what one replay o
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,12 +25,11 @@ from extender.recording.records import Gap, RecordingError
 from extender.recording.replaying import Played, Replay
 from extender.replay.moments import Span, clock_text
 from extender.replay.texts import cut, decision_text, effect_text, event_text
+from extender.scheduling.fork import fork
 from extender.scheduling.machine import SchedulerStateMachine
 
 #: Lines of a pod's history, and instructions of an event, that are shown.
 _HISTORY, _MOST = 20, 12
-#: Events after which a process looks whether the one that started it is still there.
-_LOOK = 1 << 14
 
 
 @dataclass
@@ -80,7 +78,6 @@ def part_or_refusal(recording: Recording, start: Start, ends: Sequence[Start], s
 
 
 def _replay(replay: Replay, result: PartResult, ends: list[Start], span: Span | None) -> None:
-    parent = os.getppid()
     for played in replay:
         step = played.step
         if not result.events:
@@ -99,20 +96,19 @@ def _replay(replay: Replay, result: PartResult, ends: list[Start], span: Span | 
             if step.number == end.number and _is_met(replay.engine, end):
                 result.until = end.number
                 return
-        if not result.events % _LOOK and os.getppid() != parent:
-            raise SystemExit(1)
 
 
 def _is_met(engine: SchedulerStateMachine, end: Start) -> bool:
-    """Whether the engine is as it was recorded. A state of another release may have other fields, or not be readable:
-    then it is not, and all that is lost is time."""
+    """Whether a copy of the engine and its algorithm is as the copy that was recorded. A state of another release may
+    have other fields, or not be readable; one that was changed can fail anywhere: then it is not, and all that is lost
+    is time."""
+    engine.state.cache.snapshot()  # what pages of a server have asked for is kept, and not asked for in a replay
     try:
         recorded = end.engine()
-    except RecordingError:
+        recorded.state.cache.snapshot()
+        return not difference(fork(engine), recorded, apart=PREPARATIONS, algorithms=True)
+    except Exception:
         return False
-    for each in (engine, recorded):
-        each.state.cache.snapshot()  # what pages of a server have asked for is kept, and not asked for in a replay
-    return not difference(engine, recorded, apart=PREPARATIONS)
 
 
 def _divergence(played: Played, engine: SchedulerStateMachine, span: Span) -> list[str]:

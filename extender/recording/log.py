@@ -80,8 +80,9 @@ class Recording:
         self.remarks.clear()
         last, first = max(after, self.header.first - 1), 0
         for index, segment in enumerate(self.segments):
-            if segment.header.first <= after + 1:
-                first = index
+            if segment.header.first > after + 1:
+                break
+            first = index
         for index, segment in enumerate(self.segments[first:], start=first):
             following = self.segments[index + 1] if index + 1 < len(self.segments) else None
             for step in self._of_segment(segment, following):

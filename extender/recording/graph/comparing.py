@@ -1,7 +1,7 @@
 """Compares two graphs of objects: everything is equal, and nothing that can change is in both.
 
 So two engines are compared that have come to the same point on different ways, or an engine with its copy. What an
-algorithm keeps for itself is not looked at: by its contract that follows from what was allocated, which is compared.
+algorithm keeps for itself may be left out: by its contract that follows from what was allocated, which is compared.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping
 from enum import Enum
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import msgspec
 
 from algorithm.interface import SchedulerAlgorithm, SuggestedNodes
 
-_ATOMS = (str, bytes, int, float, type(None), Enum, msgspec.Struct, SuggestedNodes, frozenset, type)
+_FUNCTIONS = (FunctionType, BuiltinFunctionType)
+_ATOMS = (str, bytes, int, float, type(None), Enum, msgspec.Struct, SuggestedNodes, frozenset, type, *_FUNCTIONS)
 #: 1 and 1.0 are the same: JSON does not tell them apart.
 _NUMBERS = (int, float)
 #: What a copy of an engine does not have: algorithms that are being prepared.
@@ -25,24 +27,30 @@ PREPARATIONS = frozenset({"SchedulerStateMachine.preparations", "Reconfiguring._
 _Path = tuple[Any, str]
 
 
-def difference(one: Any, other: Any, *, apart: Collection[str] = ()) -> str:
-    """Where they differ first, or share what can change; "" if nowhere. Algorithms are only looked at for being two.
+def difference(one: Any, other: Any, *, apart: Collection[str] = (), algorithms: bool = False) -> str:
+    """Where they differ first, or share what can change; "" if nowhere. Without `algorithms`, algorithms are only
+    looked at for being two.
 
     `apart` names attributes that are left out, with their class.
     """
     rest: list[tuple[_Path, Any, Any]] = [((None, "it"), one, other)]
-    met: set[tuple[int, int]] = set()
+    met: dict[tuple[int, int], tuple[Any, Any]] = {}  # with the objects, so that no other one gets the `id` of one
+    #: The twin of each object that can change, in both directions: what is one object here is one object there.
+    twins: dict[int, int] = {}
+    twins_back: dict[int, int] = {}
     while rest:
         path, a, b = rest.pop()
         if type(a) is not type(b) and not (type(a) in _NUMBERS and type(b) in _NUMBERS):
             return f"{_text(path)}: {type(a).__name__} and {type(b).__name__}"
-        if isinstance(a, _ATOMS) or _is_frozen(a):
+        if isinstance(a, _ATOMS):
             if a != b:
                 return f"{_text(path)}: {a!r} and {b!r}"
             continue
+        if _is_frozen(a) and a == b:
+            continue
         if (id(a), id(b)) in met:
             continue
-        met.add((id(a), id(b)))
+        met[id(a), id(b)] = a, b
         if isinstance(a, tuple):
             if len(a) != len(b):
                 return f"{_text(path)}: {len(a)} and {len(b)}"
@@ -50,7 +58,9 @@ def difference(one: Any, other: Any, *, apart: Collection[str] = ()) -> str:
             continue
         if a is b:
             return f"{_text(path)}: {type(a).__name__} is in both"
-        if isinstance(a, SchedulerAlgorithm):
+        if twins.setdefault(id(a), id(b)) != id(b) or twins_back.setdefault(id(b), id(a)) != id(a):
+            return f"{_text(path)}: one {type(a).__name__}, and two that are equal"
+        if isinstance(a, SchedulerAlgorithm) and not algorithms:
             continue
         if wrong := _parts(path, a, b, rest, apart):
             return f"{_text(path)}{wrong}"
@@ -68,9 +78,11 @@ def _text(path: _Path | None) -> str:
 def _parts(path: _Path, a: Any, b: Any, rest: list[tuple[_Path, Any, Any]], apart: Collection[str]) -> str:
     """Put the parts of two objects to the rest. Returns what is wrong already; "" if nothing is."""
     if isinstance(a, Mapping):
-        if list(a) != list(b):
-            return f": keys {list(a)} and {list(b)}"
-        rest += [((path, f"[{key}]"), a[key], b[key]) for key in a]
+        keys, others = list(a), list(b)
+        if keys != others and (len(keys) != len(others) or not any(map(_is_unequal_to_copies, keys))):
+            return f": keys {keys} and {others}"
+        rest += [((path, f"[{key}]"), a[key], b[other]) for key, other in zip(keys, others, strict=True)]
+        rest += [((path, ", a key"), key, other) for key, other in zip(keys, others, strict=True)]
     elif isinstance(a, list | deque):
         if len(a) != len(b):
             return f": {len(a)} and {len(b)}"
@@ -86,6 +98,10 @@ def _parts(path: _Path, a: Any, b: Any, rest: list[tuple[_Path, Any, Any]], apar
             ((path, f".{each}"), getattr(a, each), getattr(b, each)) for each in names if f"{kind}.{each}" not in apart
         ]
     return ""
+
+
+def _is_unequal_to_copies(key: object) -> bool:
+    return type(key).__eq__ is object.__eq__ or isinstance(key, tuple)
 
 
 def _slots(kind: type) -> tuple[str, ...]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +19,14 @@ import pytest
 from extender.operate import replay_jobs
 from extender.operate.replay_check import DIFFERS, SAME, check
 from extender.operate.replay_jobs import replay_parts, starts_of_parts
-from extender.recording.checkpoint import encode_checkpoint, read_checkpoint, read_head
+from extender.recording.checkpoint import CheckpointHead, encode_checkpoint, read_checkpoint, read_head
 from extender.recording.files import CHECKPOINT, LOG, CompressedFile, files_in
 from extender.recording.log import open_log
 from extender.recording.records import RecordingError
 from extender.scheduling.events import PodGone
+from extender.scheduling.machine import SchedulerStateMachine
 from tests.support.apiserver.api import eventually
+from tests.support.engine.objects import node
 from tests.support.engine.recorded import Serving, quick
 
 
@@ -111,10 +118,54 @@ def spoil_state(path: Path) -> None:
     engine, head = read_checkpoint(path, "packing"), read_head(path)
     one = next(iter(engine.pod_infos()), None)
     engine.handle(PodGone("default", one.pod.name if one else "p", one.pod.uid if one else "u"), head.at)
+    rewrite(path, engine, head)
+
+
+def rewrite(path: Path, engine: SchedulerStateMachine, head: CheckpointHead) -> None:
     file = CompressedFile(path)
     for line in encode_checkpoint(engine, head):
         file.write(line)
     file.finish()
+
+
+def test_a_state_in_which_the_algorithm_is_another_does_not_count(folder: Path) -> None:
+    """The engine is as it was recorded, but its algorithm has lost a node: it would decide otherwise from there on."""
+    before = replayed(folder, 1)
+    for start in starts_of_parts(open_log(folder).recordings[0], 3)[1:]:
+        assert start.head is not None
+        path = Path(start.head.path)
+        engine, head = start.engine(), read_head(path)
+        engine.driver.algorithm.delete_node(node("n0"))
+        rewrite(path, engine, head)
+    assert replayed(folder, 3) == before
+
+
+def test_a_divergence_that_comes_of_an_algorithm_which_copies_itself_wrongly_does_not_count(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state is then another one in each checkpoint than in one replay of the whole."""
+    before = replayed(folder, 1)
+    number = diverge(folder, -1)
+    results = list(replay_parts(open_log(folder).recordings[0], starts_of_parts(open_log(folder).recordings[0], 3)))
+    assert f"#{number} filter" in "".join(results[-1].divergence)
+    for path in [each.path for each in files_in(folder) if each.kind == LOG]:
+        undiverge(path)
+    monkeypatch.setattr("extender.operate.replay_check.replay_parts", lambda *_: iter(results))
+    assert replayed(folder, 3) == before
+
+
+def undiverge(path: Path) -> None:
+    text = gzip.decompress(path.read_bytes())
+    path.write_bytes(gzip.compress(text.replace(b'"node":"n9"', b'"node":"n0"')))
+
+
+def test_a_state_that_cannot_even_be_compared_does_not_count(folder: Path) -> None:
+    before = replayed(folder, 1)
+    for path in [each.path for each in files_in(folder) if each.kind == CHECKPOINT]:
+        text = gzip.decompress(path.read_bytes())
+        assert b'"_generation"' in text
+        path.write_bytes(gzip.compress(text.replace(b'"_generation"', b'"_degeneration"')))
+    assert replayed(folder, 3) == before
 
 
 def test_a_checkpoint_that_cannot_be_read_is_gone_past(folder: Path) -> None:
@@ -148,6 +199,45 @@ def test_a_process_that_is_killed_is_said_and_none_is_left(folder: Path, monkeyp
     with pytest.raises(RecordingError, match=r"has ended with status -9; --jobs 1 replays all of it"):
         replayed(folder, 2)
     assert not any(each.is_alive() for each in met)
+
+
+HANGING = """
+import os, sys, threading
+from pathlib import Path
+from extender.operate import replay_jobs
+
+real = replay_jobs._work
+
+def work(*given):
+    def hang(*_):
+        print("hangs", flush=True)
+        threading.Event().wait()
+    replay_jobs.part_or_refusal = hang
+    real(*given)
+
+def main(folder):
+    from extender.operate.replay_check import check
+    from extender.recording.log import open_log
+    replay_jobs._LEAST_OF_PART, replay_jobs._work = 1, work
+    check(open_log(Path(folder)), print, jobs=2)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_survives_the_one_that_started_it(folder: Path, tmp_path: Path, how: signal.Signals) -> None:
+    """Each is in a call that does not return. They have its standard output, which has an end once all have ended."""
+    (tmp_path / "hanging.py").write_text(HANGING)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-c", f"import hanging; hanging.main({str(folder)!r})"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True) as process:
+        assert process.stdout is not None
+        try:
+            assert [process.stdout.readline() for _ in range(2)] == [b"hangs\n"] * 2
+            process.send_signal(how)
+            assert process.communicate(timeout=60)[0] == b""
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_a_short_recording_is_replayed_in_this_process(recorded: Path) -> None:

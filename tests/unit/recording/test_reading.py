@@ -149,6 +149,14 @@ def test_a_segment_that_begins_elsewhere_is_refused(folder: Path) -> None:
     assert "000003.waggle-log.gz:1: begins with event 13, but 000002.waggle-log.gz ends with 10" in refused(folder)
 
 
+def test_a_segment_that_begins_anew_is_refused_and_not_read_alone(folder: Path) -> None:
+    path = folder / name_of(3, LOG)
+    first = gzip.decompress((folder / name_of(1, LOG)).read_bytes())
+    path.write_bytes(gzip.compress(edited(first, lambda header: header.update(segment=3))))
+    with pytest.raises(RecordingError, match=r"000003.*begins with event 1, but 000002.* has event 10 already"):
+        list(only(folder).steps())
+
+
 def test_a_single_segment_is_read_but_not_replayed_without_its_checkpoint(folder: Path) -> None:
     recording = only(folder / name_of(2, LOG))
     assert [step.number for step in recording.steps()] == [6, 7, 8, 9, 10]
