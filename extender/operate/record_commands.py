@@ -70,8 +70,9 @@ def show(
 
     Exit status: 0 shown; 2 the log cannot be used.
     """
-    from extender.operate.record_range import range_of, span_of
+    from extender.operate.record_range import range_of
     from extender.operate.record_show import show as lines_of
+    from extender.replay.logs import span_of
 
     key = _pod(pod)
     with _failing():
@@ -107,8 +108,9 @@ def cut(
 
     Exit status: 0 written; 2 the log cannot be used, and nothing is written.
     """
-    from extender.operate.record_range import range_of, span_of
+    from extender.operate.record_range import range_of
     from extender.recording.cutting import cut as cut_out
+    from extender.replay.logs import span_of
 
     with _failing():
         _check_new(out)

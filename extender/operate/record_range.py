@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import math
-from contextlib import closing
 from dataclasses import dataclass
 
-from extender.recording.log import Recording
-from extender.recording.records import RecordingError, Step
+from extender.recording.records import Step
 from extender.replay.moments import MomentError, Span, limit_of, parse
-
-
-def span_of(recording: Recording) -> Span:
-    """Return the time of the first event that is left. Raises RecordingError if there is none."""
-    with closing(recording.steps()) as steps:  # type: ignore[type-var]
-        first = next((step for step in steps if isinstance(step, Step)), None)
-    if first is None:
-        raise RecordingError(f"{recording.name}: the log has no event")
-    return Span(first.at, recording.header.epoch)
 
 
 @dataclass(frozen=True)

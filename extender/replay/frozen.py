@@ -20,7 +20,7 @@ from extender.recording.records import RecordingError, Step
 from extender.recording.replaying import replay_on
 from extender.replay.gated import Gated
 from extender.replay.logs import Log
-from extender.replay.moments import Moment, Span, beyond, clock_text, duration_text, limit_of
+from extender.replay.moments import Moment, MomentError, Span, beyond, clock_text, duration_text, limit_of
 from extender.scheduling.events import Instruction
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.server.runtime import Runtime
@@ -51,8 +51,13 @@ def freeze(log: Log, moment: Moment, *, usage: bool = False) -> Frozen:
 
     Raises MomentError if the log does not have the moment, RecordingError, AlgorithmError and OSError.
     """
-    span = Span(log.first().at, log.epoch)
+    span, begin = log.span, log.begin
     limit, number = limit_of(moment, span)
+    if number is None and begin.head is not None and limit < begin.head.at:
+        raise MomentError(
+            f"{moment.text} is before the first moment that can be replayed, "
+            f"{clock_text(begin.head.at, span)}, right after event {begin.number}"
+        )
     if usage and math.isinf(limit):
         limit, number = _time_of(log, moment, span, number)
     start = log.start_before(limit - HOUR if usage else limit, number)

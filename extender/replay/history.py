@@ -17,7 +17,6 @@ from extender.lab.from_log import Devices, FromLog, Recorded
 from extender.recording.records import RecordingError, policy_of
 from extender.replay.frozen import Stage
 from extender.replay.logs import Log
-from extender.replay.moments import Span
 from extender.scheduling.events import Synced
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
@@ -33,7 +32,7 @@ def recorded_history(log: Log, progress: Callable[[int], None] = lambda _events:
     """
     header = log.header
     first, begin = log.first(), log.begin
-    stage = Stage(log, Span(first.at, log.epoch), begin)
+    stage = Stage(log, log.span, begin)
     made = FromLog(
         policy_of(header),
         create(header.algorithm, header.settings),

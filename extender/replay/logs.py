@@ -13,6 +13,7 @@ from extender.recording.log import Recording
 from extender.recording.log import open_log as open_recordings
 from extender.recording.records import Header, RecordingError, Step
 from extender.recording.replaying import doubts, first_start, refusals, start_before
+from extender.replay.moments import Span
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,28 @@ class Log:
             number += 1
             yield held.take(item if item.number else item._replace(number=number))
 
+    @property
+    def span(self) -> Span:
+        """What moments count from: see `span_of`."""
+        return span_of(self.recording)
+
     def first(self) -> Step:
-        """Return the first step. Raises RecordingError if there is none."""
+        """Return the first step that can be replayed. Raises RecordingError if there is none."""
         with closing(self.steps()) as steps:  # type: ignore[type-var]
             found = next(steps, None)
         if found is None:
             raise RecordingError(f"{self.path}: the log has no event")
         return found
+
+
+def span_of(recording: Recording) -> Span:
+    """Return what all commands count moments from: the first event that is in the log, be it from before its first
+    checkpoint. Raises RecordingError if there is none."""
+    with closing(recording.steps()) as steps:  # type: ignore[type-var]
+        first = next((step for step in steps if isinstance(step, Step)), None)
+    if first is None:
+        raise RecordingError(f"{recording.name}: the log has no event")
+    return Span(first.at, recording.header.epoch)
 
 
 def open_log(

@@ -19,7 +19,7 @@ from extender.recording.checkpoint import Start
 from extender.recording.records import Step
 from extender.replay.frozen import Stage
 from extender.replay.logs import Log
-from extender.replay.moments import Span, clock_text
+from extender.replay.moments import clock_text
 from extender.replay.texts import cut, decisions, effect_text, event_text
 from extender.scheduling.events import Event
 
@@ -53,7 +53,7 @@ class Stepper:
 
     def __init__(self, log: Log, at: int = 0) -> None:
         self._log = log
-        self._span = Span(log.first().at, log.epoch)
+        self._span = log.span
         #: The numbers of all decisions between `_known` and where we have been.
         self._decisions: list[int] = []
         self._known = self._start_before(at)

@@ -220,6 +220,24 @@ def test_events_from_before_the_first_checkpoint_are_not_counted_as_the_same(rot
     assert "8 events, 2 decisions, all the same; 4 more are not in the log, or not replayed." in result.output
 
 
+def test_a_moment_is_the_same_one_for_replay_and_record(rotated: Path) -> None:
+    """Both count from the first event that is left, also where that one cannot be replayed."""
+
+    def at(moment: str) -> Result:
+        return CliRunner().invoke(app, ["replay", str(rotated), "--at", moment])
+
+    listed = CliRunner().invoke(app, ["record", "show", str(rotated)]).output.splitlines()
+    times = {line.split()[1]: line.split()[0] for line in listed if line.startswith("+")}
+    assert times["#5"] == "+0s"
+    for number in ("#9", "#13", "#16"):
+        last = [each for each, at in times.items() if at == times[number]][-1]
+        assert f" at {times[number]}, after event {last[1:]}" in at(times[number]).output
+    result = at("+0")
+    assert result.exit_code == 2
+    why = f"+0 is before the first moment that can be replayed, {times['#8']}, right after event 8"
+    assert why in " ".join(result.output.split())
+
+
 def test_a_log_that_ends_before_its_first_checkpoint_has_nothing_that_is_the_same(rotated: Path) -> None:
     for name in ("000003.waggle-log", "000004.waggle-checkpoint", "000004.waggle-log"):
         (rotated / f"{name}.gz").unlink()
