@@ -19,8 +19,6 @@ import pytest
 import uvicorn.server
 from typer import testing
 
-from tests.support.examples import try_fewer
-
 # `CliRunner.invoke` makes the whole command line again for each call: 30 ms, ten times what most commands need.
 assert callable(testing._get_command)
 testing._get_command = functools.cache(testing._get_command)
@@ -66,6 +64,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests in this hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("few_examples"):
+        from tests.support.examples import try_fewer
+
         tests = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("hypothesis")]
         # Hypothesis runs a state machine in a class; the cases of a parametrized test share its function.
         machines = {item.cls for item in tests if hasattr(item.cls, "settings")}

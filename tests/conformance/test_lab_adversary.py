@@ -102,13 +102,13 @@ def check_company(folder: Path, seed: int) -> None:
 
 
 def test_a_run_is_the_same_alone_and_until_a_horizon(tmp_path: Path) -> None:
-    for seed in range(5):
+    for seed in range(2):
         check_company(tmp_path, seed)
 
 
 @pytest.mark.slow
 def test_a_run_is_the_same_alone_and_until_a_horizon_at_length(tmp_path: Path) -> None:
-    for seed in range(100, 160):
+    for seed in (*range(2, 5), *range(100, 157)):
         check_company(tmp_path, seed)
 
 
@@ -133,11 +133,10 @@ def check_spoiled(folder: Path, day: list[bytes], seed: int) -> None:
 
 
 def test_a_spoiled_log_is_never_all_the_same(tmp_path: Path, day: list[bytes]) -> None:
-    for seed in range(3):
-        check_spoiled(tmp_path, day, seed)
+    check_spoiled(tmp_path, day, 0)
 
 
 @pytest.mark.slow
 def test_a_spoiled_log_is_never_all_the_same_at_length(tmp_path: Path, day: list[bytes]) -> None:
-    for seed in range(100, 130):
+    for seed in (1, 2, *range(100, 128)):
         check_spoiled(tmp_path, day, seed)

@@ -49,15 +49,15 @@ def test_the_simulated_committer_knows_every_command() -> None:
     assert Command == WriteBinding | ReadPod | Evict | RecordPreemption | RequeuePod | RecordEvent
 
 
-@pytest.mark.parametrize("seed", [100, 101, *(pytest.param(n, marks=pytest.mark.slow) for n in range(102, 106))])
+@pytest.mark.parametrize("seed", [100, *(pytest.param(n, marks=pytest.mark.slow) for n in range(101, 106))])
 def test_mixtures_of_faults_and_crashes_are_survived(seed: int) -> None:
     assert run(seed, 400, rate=0.15).bound > 0
 
 
 def test_one_seed_is_one_run() -> None:
     """Byte for byte, also in processes that order their sets otherwise."""
-    here = run(9, 300).digest
-    script = "from tests.soak.runs import run; print(run(9, 300).digest)"
+    here = run(9, 150).digest
+    script = "from tests.soak.runs import run; print(run(9, 150).digest)"
     other = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", script], env=other, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == here

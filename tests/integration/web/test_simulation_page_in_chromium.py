@@ -28,7 +28,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path.as_uri()
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["light", "dark"])
 def test_it_can_be_read_at_any_width(page: str, width: int, browser: Browser, dark: bool) -> None:
     asked = len(browser.requests)
     browser.open(page)

@@ -19,7 +19,7 @@ from algorithm.hived.state.recovery import claimed, restored
 from tests.support.hived.crowd import asked, crowded
 from tests.support.hived.dump import dump
 
-SEEDS = range(40)
+SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 40))]
 
 
 def something(hive: HivedCluster, rng: random.Random, seed: int) -> None:
