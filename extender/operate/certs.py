@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import base64
 import ipaddress
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from extender.operate.output_files import replace_file
 
 #: Clocks of other machines may be behind; and a CA ends a moment after what it signs for as many days.
 _CLOCK_SKEW = timedelta(minutes=5)
@@ -268,22 +269,6 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
         replace_file(path, content, mode=0o600 if path.suffix == ".key" else 0o644)
         written.append(path)
     return written
-
-
-def replace_file(path: Path, content: bytes, *, mode: int) -> None:
-    """Writes a file in one step; nobody else can read what `mode` does not allow, at no time.
-
-    A device, a pipe or /dev/stdout is written to: to put a file in its place would break it for all.
-    """
-    if (path.exists() and not path.is_file()) or (path.is_symlink() and path.absolute().parent == Path("/dev")):
-        with path.open("wb") as sink:
-            sink.write(content)
-        return
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-    new.replace(path)
 
 
 def check_names_of_secrets(clients: Iterable[str], namespace: str) -> None:

@@ -218,7 +218,7 @@ def certs(
 
 
 def _write_secrets(text: str, file: Path) -> None:
-    from extender.operate.certs import replace_file
+    from extender.operate.output_files import replace_file
 
     if str(file) == "-":
         say(text, nl=False)

@@ -62,21 +62,39 @@ def write_output(path: Path, content: str | bytes | Iterator[bytes]) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def replace_file(path: Path, content: bytes, *, mode: int) -> None:
+    """Replace a file by one that only those can read whom `mode` allows, from the beginning. A symbolic link is
+    replaced, too, and what it leads to stays. Devices and pipes are written to: a file in their place would break them.
+
+    Raises OSError.
+    """
+    if (path.exists() and not path.is_file()) or (path.is_symlink() and path.absolute().parent == Path("/dev")):
+        path.write_bytes(content)
+    else:
+        _put(path, (content,), mode)
+
+
 def _replace(target: Path, data: Iterable[bytes]) -> None:
-    mode = None
-    if target.exists():
-        mode = stat.S_IMODE(target.stat().st_mode)
-        with target.open("r+b"):  # a file that may not be written is not replaced, either
-            pass
-    new = target.with_name(f".waggle-{os.getpid()}.new")
+    if not target.exists():
+        _put(target, data, 0o666)
+        return
+    with target.open("r+b"):  # a file that may not be written is not replaced, either
+        pass
+    _put(target, data, stat.S_IMODE(target.stat().st_mode), is_exact=True)
+
+
+def _put(path: Path, data: Iterable[bytes], mode: int, *, is_exact: bool = False) -> None:
+    """Put a new file of this mode in the place of what is there. `is_exact`: also against the umask."""
+    new = path.with_name(f".waggle-{os.getpid()}.new")
+    new.unlink(missing_ok=True)  # of a process that was killed: in a container all have the same number
     try:
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
-            if mode is not None:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file:
+            if is_exact:
                 os.fchmod(file.fileno(), mode)
             file.writelines(data)
             file.flush()
             os.fsync(file.fileno())
-        new.replace(target)
+        new.replace(path)
     finally:
         new.unlink(missing_ok=True)
 

@@ -130,7 +130,7 @@ def plan(
 
     Exit status: 0 nothing waits or is evicted; 2 something does; 1 an error.
     """
-    from extender.operate.certs import replace_file
+    from extender.operate.output_files import replace_file
     from extender.operate.plan_scene import Cluster, added_nodes, read_manifests, read_world, settings_text
     from extender.plan.files import encode
     from extender.plan.planned import compared, planned, with_configurations, with_warnings

@@ -64,8 +64,8 @@ def snapshot(
     Exit status: 0 written; 2 an error.
     """
     from algorithm.registry import AlgorithmError
-    from extender.operate.certs import replace_file
     from extender.operate.cluster_world import read_cluster
+    from extender.operate.output_files import replace_file
     from extender.operate.plan_scene import SceneError, settings_text
     from extender.plan.reading.anonymous import anonymous as without_names
     from extender.plan.reading.documents import InputError

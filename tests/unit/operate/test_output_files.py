@@ -53,6 +53,12 @@ def test_a_file_is_replaced_and_keeps_its_mode_and_its_link(tmp_path: Path) -> N
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "out"]
 
 
+def test_what_a_killed_process_of_this_number_left_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / f".waggle-{os.getpid()}.new").write_bytes(b"half")
+    write_output(tmp_path / "out", b"whole")
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("out", b"whole")]
+
+
 def test_pieces_are_one_file_and_a_piece_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "out"
     write_output(path, iter((b"one ", b"two")))
