@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 ERROR, WAITS = 1, 2
 #: Bounds of what is given on a command line.
 _MOST_PRIORITY = 2**31 - 1
-#: What people call a gang; the API server calls it PodGroup.
-_GANGS = ("gang", "group", "podgroup")
 _COLORS = {"+": "green", "~": "yellow", "-": "red", "?": "magenta"}
 
 
@@ -90,18 +88,12 @@ def fail(error: Exception) -> typer.Exit:
 
 def target_of(text: str, option: str, namespace: str) -> Target:
     """Return the object that KIND/NAME or KIND/NAMESPACE/NAME names. Raises typer.BadParameter."""
-    from extender.ordering.records import GROUP, Target
+    from extender.plan.reading.targets import TargetError, read_target
 
-    parts = text.split("/")
-    if len(parts) not in (2, 3) or not all(parts):
-        raise typer.BadParameter(f"expected KIND/NAME or KIND/NAMESPACE/NAME, got {text!r}", param_hint=option)
-    kind = parts[0].lower()
-    if kind == "node":
-        if len(parts) == 3:
-            raise typer.BadParameter(f"a node has no namespace: expected node/NAME, got {text!r}", param_hint=option)
-        return Target("Node", "", parts[1])
-    where = parts[1] if len(parts) == 3 else namespace
-    return Target(GROUP if kind in _GANGS else parts[0], where, parts[-1])
+    try:
+        return read_target(text, namespace)
+    except TargetError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def priority_of(text: str, namespace: str) -> tuple[Target, int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from algorithm.reasons import Code, reason
 from extender.ordering.records import GROUP, Target
 from extender.plan.errors import PlanError
+from extender.plan.reading.targets import GANG_KINDS
 from extender.plan.records import PlanPod
 from extender.plan.run.milestones import objects_of
 from extender.plan.run.state import PlanState
@@ -18,7 +19,6 @@ from extender.plan.run.store import Gone
 
 #: Pods of these owners belong to their node.
 _OF_THE_NODE = ("DaemonSet", "Node")
-_GANG_KINDS = ("podgroup", "gang")
 #: Names that one warning lists.
 _NAMED = 5
 
@@ -111,9 +111,12 @@ def _pods_of(state: PlanState, target: Target) -> list[PlanPod]:
 
 
 def _is(known: Target, asked: Target) -> bool:
-    kind = asked.kind.lower()
-    kind = GROUP.lower() if kind in _GANG_KINDS and known.kind == GROUP else kind
-    return (known.kind.lower(), known.namespace, known.name) == (kind, asked.namespace, asked.name)
+    return (_kind(known), known.namespace, known.name) == (_kind(asked), asked.namespace, asked.name)
+
+
+def _kind(target: Target) -> str:
+    kind = target.kind.lower()
+    return GROUP if kind in GANG_KINDS else kind
 
 
 # -- drain ---------------------------------------------------------------------------------------------------------

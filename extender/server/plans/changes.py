@@ -6,11 +6,10 @@ from extender.embedded.kubescheduler.model import SchedNode
 from extender.ordering.records import Target
 from extender.plan.reading.documents import Documents, InputError, Source, read_documents
 from extender.plan.reading.shapes import DEFAULT, ShapeError, shaped_nodes
+from extender.plan.reading.targets import TargetError, read_target
 from extender.plan.records import Changes
 from extender.server.plans.requests import PlanRequest, RequestError, objects_text
 
-#: Kinds without a namespace.
-_OF_THE_CLUSTER = frozenset({"Node"})
 #: Names of nodes that are added begin with this.
 NEW_NODES = "new-node-"
 
@@ -59,10 +58,7 @@ def without_what_ifs(changes: Changes) -> Changes:
 
 
 def _target(request: PlanRequest, text: str, field: str) -> Target:
-    parts = text.split("/")
-    if len(parts) not in (2, 3) or not all(parts):
-        raise RequestError(f"{field}: expected KIND/NAME or KIND/NAMESPACE/NAME, got {text!r}", field)
-    kind, name = parts[0], parts[-1]
-    if kind in _OF_THE_CLUSTER:
-        return Target(kind, "", name)
-    return Target(kind, parts[1] if len(parts) == 3 else request.namespace, name)
+    try:
+        return read_target(text, request.namespace)
+    except TargetError as error:
+        raise RequestError(f"{field}: {error}", field) from error

@@ -44,7 +44,7 @@ class PlanRequest(BaseModel):
     objects: list[dict[str, Any]] = Field(default_factory=list, description="The same as JSON objects")
     namespace: str = Field("default", max_length=63, description="Of objects that name none")
     delete: _Names = Field(
-        default_factory=list, description="KIND/NAME or KIND/NAMESPACE/NAME: nodes, pods, workloads, gangs (Group)"
+        default_factory=list, description="KIND/NAME or KIND/NAMESPACE/NAME: node/n1, job/train, pod/web-1, gang/big"
     )
     cordon: _Names = Field(default_factory=list, description="Names of nodes that get no further pods")
     drain: _Names = Field(default_factory=list, description="Names of nodes whose pods are evicted")

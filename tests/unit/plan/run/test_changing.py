@@ -11,7 +11,7 @@ from extender.embedded.kubescheduler.model import Requirement
 from extender.ordering.records import GROUP, Target
 from extender.plan.errors import PlanError
 from extender.plan.reading.documents import Source, read_documents
-from extender.plan.records import Changes, World
+from extender.plan.records import Changes, Options, RawObject, World
 from extender.plan.run.making import make_plan
 from tests.support.plan.worlds import a_node, gang, new, plan_of, row, running, signs, waiting
 
@@ -127,6 +127,16 @@ def test_deleting_a_gang_deletes_its_pods() -> None:
 def test_added_nodes_take_what_waits() -> None:
     plan = plan_of([a_node("n0", cpu="1")], [waiting("w", cpu="2")], add_nodes=(a_node("extra"),))
     assert signs(plan) == {"w": "+ extra"}
+
+
+@pytest.mark.parametrize("kind", [GROUP, "gang", "PodGroup", "podgroup"])
+def test_a_gang_without_pods_is_deleted_by_any_of_its_names(kind: str) -> None:
+    raw = json.dumps({"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}}).encode()
+    group = RawObject(
+        kind="PodGroup", api_version="scheduling.x-k8s.io/v1alpha1", namespace="default", name="g", json=raw
+    )
+    world = World(nodes=(a_node("n0"),), objects=(group,))
+    assert make_plan(world, Changes(delete=(Target(kind, "default", "g"),)), Options()).rows == ()
 
 
 def test_a_higher_priority_lets_a_waiting_pod_preempt() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender.operate.plan_options import target_of
 from extender.ordering.records import Target
 from extender.server.plans.changes import read_changes
 from extender.server.plans.needs import needs_of
@@ -37,6 +38,7 @@ def read(body: dict[str, Any]) -> Any:
         ({"node_shape": "cpu=1"}, "node_shape", "expected add_nodes, too"),
         ({"add_nodes": 1, "node_shape": "cpu"}, "node_shape", "expected RESOURCE=QUANTITY"),
         ({"delete": ["train"]}, "delete.0", "expected KIND/NAME"),
+        ({"delete": ["Job/a", "node/default/n1"]}, "delete.1", "a node has no namespace"),
         ({"priorities": {"Job/a/b/c": 1}}, "priorities.Job/a/b/c", "expected KIND/NAME"),
         ({"priorities": {"Job/a": 2**31}}, "priorities.Job/a", "less than or equal to 2147483647"),
         ({"priorities": {"Job/a": -(10**30)}}, "priorities.Job/a", "greater than or equal to -2147483648"),
@@ -65,6 +67,23 @@ def test_the_format_of_the_address_goes_before_that_of_the_body() -> None:
     assert read_request(b'{"format": "svg"}', is_yaml=False, format_="dot").format == "dot"
     assert read_request(b"kind: Pod", is_yaml=True, format_="").manifests == "kind: Pod"
     assert read_request(b" ", is_yaml=False, format_="").format == "json"
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("node/n1", Target("Node", "", "n1")),
+        ("gang/big", Target("Group", "default", "big")),
+        ("PodGroup/other/big", Target("Group", "other", "big")),
+        ("job/train", Target("job", "default", "train")),
+    ],
+)
+def test_names_are_those_of_the_options_of_a_command(text: str, target: Target) -> None:
+    """`node/n1` was an object of a namespace, all of whose pods were read."""
+    changes = read({"delete": [text]})
+    assert changes.delete == (target,)
+    assert target_of(text, "--delete", "default") == target
+    assert (needs_of(changes).namespaces == ()) is (target.kind == "Node")
 
 
 def test_names_become_targets() -> None:
