@@ -44,13 +44,18 @@ def test_the_quick_bench_starts_a_server(tmp_path: Path) -> None:
     assert min(served["seconds"], served["cpu"], served["mebibytes"]) > 0
 
 
-@pytest.mark.parametrize("size", [size for size in recorded() if size.vpods == 100 and size.most < 200])
+@pytest.mark.parametrize(
+    "size", [size for size in recorded() if size.vpods == 100 and size.most < 200 and size.pods < 200]
+)
 def test_head_decides_as_the_original_did(size: Size) -> None:
     assert measure(size, "head", rounds=1).as_recorded
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [size for size in recorded() if size.vpods == 1000 or size.most == 200])
+@pytest.mark.parametrize(
+    "size",
+    [size for size in recorded() if size.vpods == 1000 or size.most == 200 or (size.vpods, size.pods) == (100, 200)],
+)
 def test_head_decides_as_the_original_did_on_large_sets(size: Size) -> None:
     assert measure(size, "head", rounds=1).as_recorded
 

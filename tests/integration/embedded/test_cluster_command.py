@@ -56,6 +56,7 @@ def test_its_own_folder_goes_with_it() -> None:
         assert not file.parent.exists()
 
 
+@pytest.mark.slow  # two processes
 def test_a_port_that_is_taken_is_said_so() -> None:
     with waggle_cluster("--nodes", "0") as (_, said):
         port = said.partition("http://127.0.0.1:")[2].partition(";")[0]

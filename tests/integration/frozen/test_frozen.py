@@ -16,24 +16,19 @@ from tests.frozen import recording, words
 from tests.frozen.plain import KIND, line_of
 from tests.frozen.worlds import RUNS, Run
 
-#: Those that are quick to simulate, of each algorithm.
-QUICK = [run for run in RUNS if run.seed in (2, 10)]
+#: In `make test` those of each algorithm that are quick to simulate; the slow tests have the others.
+QUICK = (2, 10)
+SOME = [pytest.param(run, marks=[] if run.seed in QUICK else pytest.mark.slow, id=run.name) for run in RUNS]
 
 
-def named(run: Run) -> str:
-    return run.name
-
-
-@pytest.mark.parametrize("run", RUNS, ids=named)
+@pytest.mark.parametrize("run", SOME)
 def test_recorded_events_cause_the_recorded_instructions(run: Run) -> None:
     then = recording.read(run.name)
     differs = recording.difference(run.name, then, recording.replay(then))
     assert not differs, differs
 
 
-@pytest.mark.parametrize(
-    "run", [pytest.param(run, marks=[] if run in QUICK else pytest.mark.slow, id=run.name) for run in RUNS]
-)
+@pytest.mark.parametrize("run", SOME)
 def test_a_simulation_takes_its_recorded_course(run: Run) -> None:
     differs = recording.difference(run.name, recording.read(run.name), run.record())
     assert not differs, differs

@@ -6,6 +6,7 @@ import socket
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from extender.demo.cast import Process
@@ -133,6 +134,7 @@ class Served:
             return False
 
 
+@pytest.mark.slow  # two processes; the other restarts are of servers in this one
 def test_a_killed_process_comes_back_with_everything(tmp_path: Path):
     with world(nodes=8, waggle=False) as w:
         served = Served(w, tmp_path)

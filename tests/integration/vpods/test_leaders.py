@@ -75,6 +75,7 @@ def test_a_restart_with_many_vpods_moves_nothing(vpods: int) -> None:
         assert w.versions() == before  # not a single write
 
 
+@pytest.mark.slow  # two processes
 def test_a_leader_that_is_killed_in_the_middle_of_a_drain(tmp_path: Path) -> None:
     """SIGKILL of a process; another one finishes the drain, and loses nothing."""
     with vpod_world(replicas=6, capacity=10, serve=False, scale_down_seconds=0.2, min_replicas=1, max_moves=1) as w:

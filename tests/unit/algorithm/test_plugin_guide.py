@@ -60,6 +60,7 @@ def test_the_algorithm_is_as_short_as_the_page_promises() -> None:
     assert len(ALGORITHM.splitlines()) <= 40
 
 
+@pytest.mark.slow  # three seconds of CPU; what follows calls it, too
 def test_the_algorithm_keeps_the_contract(tmp_path: Path) -> None:
     """With all checks of the conformance kit, none opted out."""
     report = run(Request(plugin=f"{tmp_path / 'slots' / 'algorithm.py'}:PLUGIN", settings={"slots": 2}, lives=2))

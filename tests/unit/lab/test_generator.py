@@ -35,7 +35,14 @@ def statistics_of(jobs: Sequence[Job]) -> dict[str, float]:
     return found | {"median GPUs": median(gpus), "mean GPUs": fmean(gpus), "share of jobs within 1,000 minutes": within}
 
 
-@pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.figures])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "philly" else pytest.mark.slow)
+        for name, recipe in RECIPES.items()
+        if recipe.figures
+    ],
+)
 def test_a_hundred_thousand_jobs_have_the_cited_statistics(name: str) -> None:
     nodes, days = {"philly": (1000, 21), "helios": (100, 46)}[name]
     jobs = generate(name, Options(nodes=nodes, days=days, load=0.8)).jobs

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from math import fsum
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -19,7 +20,12 @@ from tests.support.lab.hived import hived_settings
 from tests.support.lab.workloads import naive_starts, random_workload
 
 
-@pytest.mark.parametrize("seed", range(12))
+def more(first: int, end: int) -> list[Any]:
+    """Seeds that only the slow tests try."""
+    return [pytest.param(seed, marks=pytest.mark.slow) for seed in range(first, end)]
+
+
+@pytest.mark.parametrize("seed", [*range(6), *more(6, 12)])
 def test_on_one_node_jobs_start_when_a_naive_simulator_says(seed: int) -> None:
     workload = random_workload(seed, machines=1)
     run = simulate(workload, RunOptions(algorithm="packing"))
@@ -31,7 +37,7 @@ def without_texts(run: Run) -> list[JobResult]:
 
 
 @pytest.mark.parametrize("algorithm", ["packing", "fgd"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *more(2, 4)])
 def test_trying_every_waiting_pod_gives_the_same(algorithm: str, seed: int) -> None:
     workload = random_workload(seed, urgent=seed % 2 == 1, parts=algorithm == "fgd", failures=2)
     quick = simulate(workload, RunOptions(algorithm=algorithm))
@@ -40,7 +46,7 @@ def test_trying_every_waiting_pod_gives_the_same(algorithm: str, seed: int) -> N
     assert quick.attempts < slow.attempts
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *more(1, 3)])
 def test_hived_keeps_its_promises_and_trying_every_waiting_pod_gives_the_same(seed: int) -> None:
     workload = random_workload(seed, machines=4, gangs=False)
     random = Random(seed)
