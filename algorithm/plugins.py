@@ -43,6 +43,14 @@ def _by_name(points: EntryPoints) -> dict[str, EntryPoint]:
     return {point.name: point for point in sorted(points, key=lambda p: p.name)}
 
 
+def said(error: BaseException) -> str:
+    """Return what an exception of a plug-in says of itself, or its class if it fails to say anything."""
+    try:
+        return repr(error)
+    except BaseException:
+        return str(type.__dict__["__name__"].__get__(type(error)))
+
+
 def load(group: str, noun: str, name: str, kind: type[P], api_version: int) -> P:
     """Import the plug-in of this name, and return what it exports: a `kind`, for this version of the interface.
 
@@ -64,7 +72,7 @@ def load(group: str, noun: str, name: str, kind: type[P], api_version: int) -> P
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a module may call sys.exit()
-        raise PluginError(f"{noun} {name!r} cannot be imported: {error!r}") from error
+        raise PluginError(f"{noun} {name!r} cannot be imported: {said(error)}") from error
     if not isinstance(plugin, kind):
         expected = f"{kind.__module__}.{kind.__qualname__}"
         raise PluginError(f"{noun} {name!r}: entry point {point.value} is not an {expected}")

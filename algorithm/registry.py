@@ -78,15 +78,24 @@ def available() -> dict[str, EntryPoint]:
 def create(name: str, settings: Mapping[str, Any] | None = None) -> SchedulerAlgorithm:
     """The algorithm that the configuration names, made from its settings.
 
-    Raises AlgorithmError if no algorithm has that name, if it was written for another version of the interface, or if
-    a setting is wrong (the message names each field).
+    Raises AlgorithmError if no algorithm has that name, if it was written for another version of the interface, if a
+    setting is wrong (the message names each field), or if it would end the process (`sys.exit`); and what it raises.
     """
     plugin = _load(name)
     try:
         checked = plugin.settings.model_validate(dict(settings or {}))
     except ValidationError as error:
         raise AlgorithmError(f"settings of algorithm {name!r}: {explain(error, plugin.settings)}") from error
-    return plugin.create(checked)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise AlgorithmError(f"settings of algorithm {name!r}: {plugins.said(error)}") from error
+    try:
+        return plugin.create(checked)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # it may call sys.exit()
+        raise AlgorithmError(f"algorithm {name!r} cannot be made: {plugins.said(error)}") from error
 
 
 def parser(name: str) -> Callable[[str], Any] | None:

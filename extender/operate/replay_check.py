@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from extender.logs.printable import printable
+from extender.operate.plugin_prints import prints_on_stderr
 from extender.operate.quiet_collector import quiet_collector
 from extender.operate.replay_jobs import replay_parts, starts_of_parts
 from extender.operate.replay_part import PartResult, replay_part
@@ -104,13 +105,15 @@ class _Check:
         recording, header = self._recording, self._recording.header
         if refused := refusals(recording):
             raise RecordingError(f"{recording.name}: cannot be replayed: {'; '.join(refused)}")
-        doubted = doubts(recording)
+        with prints_on_stderr():
+            doubted = doubts(recording)
         if doubted and header.waggle == 1 and not anyway:
             raise RecordingError(
                 f"{recording.name}: this program may decide differently, and a log of format 1 has no answers to "
                 f"compare with: {'; '.join(doubted)}; --anyway replays it with the constants of this program"
             )
-        counts, parts = self._counts, self._parts(jobs)
+        with prints_on_stderr():
+            counts, parts = self._counts, self._parts(jobs)
         for part in parts:
             counts.add_part(part)
         counts.passed = max((part.last_at for part in parts if part.events), default=0.0) - parts[0].first_at

@@ -16,6 +16,7 @@ from extender.logs.printable import printable
 from extender.operate.look_text import table as columns
 from extender.operate.output import say, say_json
 from extender.operate.output_files import check_outputs, write_output
+from extender.operate.plugin_prints import prints_on_stderr
 from extender.operate.refusal import refuse
 from extender.operate.replay_modes import Which, refusing
 from extender.operate.settings_files import configuration_text
@@ -42,12 +43,12 @@ def compare_with(which: Which, algorithm: str, settings: Path | None, files: Fil
     with refusing():
         options = [(f"--{option}", file) for option, file in files._asdict().items()]
         check_outputs(options, [which.path, *([settings] if settings else [])])
-        log = which.open()
-        decides = algorithm or log.header.algorithm
-        text = configuration_text(settings, decides, any_algorithm=True) if settings else ""
-        other = Other(algorithm, text, str(settings or "--settings"))
         try:
-            with standstill_said(), _progress() as progress:
+            with prints_on_stderr(), standstill_said(), _progress() as progress:
+                log = which.open()
+                decides = algorithm or log.header.algorithm
+                text = configuration_text(settings, decides, any_algorithm=True) if settings else ""
+                other = Other(algorithm, text, str(settings or "--settings"))
                 made = counterfactual(log, other, seed=seed, progress=progress)
         except CounterfactualError as error:
             raise refuse(error) from error

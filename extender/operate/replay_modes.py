@@ -16,6 +16,7 @@ import typer
 from algorithm.registry import AlgorithmError
 from extender.operate.output import remark, say, say_json
 from extender.operate.output_files import OutputError
+from extender.operate.plugin_prints import prints_on_stderr
 from extender.operate.refusal import refuse
 from extender.operate.replay_look import (
     UnknownPodError,
@@ -99,20 +100,23 @@ def warned(log: Log) -> Log:
 def look_at(which: Which, moment: str, wanted: Look) -> None:
     """Show the cluster, or a pod, as it was at that moment; with a port, serve the pages of it."""
     with refusing():
-        frozen = _frozen(which, moment, usage=wanted.port is not None)
+        with prints_on_stderr():
+            frozen = _frozen(which, moment, usage=wanted.port is not None)
+            text = _text(frozen, wanted) if wanted.port is None else ""
         if wanted.port is not None:
             serve_pages(frozen, wanted.port, lambda url: _announce(frozen, url))
-        elif wanted.pod:
-            namespace, _, name = wanted.pod.rpartition("/")
-            key = (namespace or "default", name)
-            if wanted.json:
-                say_json(as_json(explained(frozen, *key)))
-            else:
-                say(explanation_text(frozen, *key))
         elif wanted.json:
-            say_json(as_json(pages(frozen)))
+            say_json(text)
         else:
-            say(look_text(frozen))
+            say(text)
+
+
+def _text(frozen: Frozen, wanted: Look) -> str:
+    if wanted.pod:
+        namespace, _, name = wanted.pod.rpartition("/")
+        key = (namespace or "default", name)
+        return as_json(explained(frozen, *key)) if wanted.json else explanation_text(frozen, *key)
+    return as_json(pages(frozen)) if wanted.json else look_text(frozen)
 
 
 def _announce(frozen: Frozen, url: str) -> None:

@@ -25,6 +25,7 @@ from extender.lab.run.simulation import RunOptions
 from extender.lab.workload import Workload
 from extender.operate.output import remark, say, say_json
 from extender.operate.output_files import TERMINATED, check_outputs, ended_by_sigterm, write_output
+from extender.operate.plugin_prints import prints_on_stderr
 from extender.operate.refusal import refuse
 from extender.operate.simulate_options import Given, OptionError, inputs_of, runs_of, workload_of
 from extender.operate.simulate_text import text_of
@@ -60,11 +61,12 @@ def _simulate(given: Given, outputs: Outputs) -> None:
     files = (("--html", outputs.html), ("--json", outputs.json), ("--checkpoint", outputs.checkpoint))
     resumed = [] if outputs.resume is None or outputs.resume == outputs.checkpoint else [outputs.resume]
     check_outputs(files, [*inputs_of(given), *resumed])
-    workload, runs = workload_of(given), runs_of(given)
-    comparison, keeper = _begun(workload, runs, outputs)
-    with _named(outputs.resume):
-        _run(comparison, [run.name for run in runs], keeper)
-        results = comparison.results()
+    with prints_on_stderr():
+        workload, runs = workload_of(given), runs_of(given)
+        comparison, keeper = _begun(workload, runs, outputs)
+        with _named(outputs.resume):
+            _run(comparison, [run.name for run in runs], keeper)
+            results = comparison.results()
     _write(results, outputs)
     if keeper is not None:
         keeper.path.unlink(missing_ok=True)

@@ -43,9 +43,12 @@ from extender.lab.run.usage import ClusterUsage
 from extender.lab.translate import Traits, Translator, node_of
 from extender.lab.workload import Workload
 from extender.plan.run.configuration import configure
+from extender.scheduling.faults import FaultKind
 
 #: Attempts that end with an error, one after the other, before a run is given up; and evictions of one job.
 MOST_ERRORS, MOST_EVICTIONS = 1000, 10_000
+#: Faults of the algorithm that a result tells: those in which an answer was wrong, or did not come.
+_WRONG, _MOST_FAULTS = (FaultKind.RAISED, FaultKind.BROKE_CONTRACT), 5
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,11 +292,19 @@ class Simulation:
             jobs=jobs,
             series=self._usage.series.series(),
             measures=measures(jobs, self._usage.series),
-            remarks=(*self._remarks, *self._translator.remarks),
+            remarks=(*self._remarks, *self._translator.remarks, *self._faults()),
             stopped=self._stopped,
             attempts=self.scheduling.attempts,
             stays=tuple(self.jobs.stays),
         )
+
+    def _faults(self) -> Iterator[str]:
+        """Yield what the algorithm did wrong: a pod whose decision failed is tried again, and its job may be done."""
+        faults = [fault for _, fault in self.scheduling.machine.driver.fault_log.known() if fault.kind in _WRONG]
+        for fault in faults[:_MOST_FAULTS]:
+            yield f"the algorithm failed {fault.count} times, at last in {fault}"
+        if len(faults) > _MOST_FAULTS:
+            yield f"the algorithm failed at {len(faults) - _MOST_FAULTS} more places"
 
     def _job(self, number: int) -> JobResult:
         done = self.jobs.done.get(number)

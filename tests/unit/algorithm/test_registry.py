@@ -133,6 +133,32 @@ def test_a_plugin_that_ends_the_process_when_it_is_imported_is_refused(site: Sit
         create("exits")
 
 
+@pytest.mark.parametrize("where", ["create=lambda _: exit(0)", "create=Mine, settings=Exits"])
+def test_a_plugin_that_ends_the_process_when_it_is_made_is_refused(site: Site, where: str) -> None:
+    more = """
+class Exits(BaseModel):
+    def __init__(self, **_): exit(0)
+    @classmethod
+    def model_validate(cls, *_): exit(0)
+"""
+    settings = "" if "settings" in where else "settings=Settings, "
+    module = f"{MODULE}\nfrom sys import exit\n{more}\nX = Plugin({settings}{where})\n"
+    site.install("registry_made", "made = registry_test_made:X", {"registry_test_made": module})
+    with pytest.raises(AlgorithmError, match=r"algorithm 'made'.*SystemExit\(0\)"):
+        create("made")
+
+
+def test_a_plugin_whose_exception_fails_to_say_anything_is_refused(site: Site) -> None:
+    module = """
+class Mute(Exception):
+    def __repr__(self): raise RuntimeError
+raise Mute
+"""
+    site.install("registry_mute", "mute = registry_test_mute:X", {"registry_test_mute": module})
+    with pytest.raises(AlgorithmError, match="'mute' cannot be imported: Mute"):
+        create("mute")
+
+
 def test_one_name_claimed_by_two_distributions_is_refused(site: Site, mine: Site) -> None:
     site.install("registry_rival", "plugin = registry_test_rival:PLUGIN", {"registry_test_rival": MODULE})
     with pytest.raises(AlgorithmError, match=r"'plugin' is claimed twice: registry_test_mine:PLUGIN, registry"):

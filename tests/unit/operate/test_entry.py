@@ -30,6 +30,22 @@ def test_an_interrupt_while_it_is_loaded_leaves_no_traceback(script, module):
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
 
 
+@pytest.mark.parametrize(("option", "status"), [("--version", 0), ("--no-such-option", 2)])
+def test_a_thread_that_does_not_end_is_named_and_does_not_hold_up_the_end(option, status):
+    code = f"""
+import sys, threading
+from extender import entry
+threading.Thread(target=threading.Event().wait, name="of a plug-in").start()
+entry._PATIENCE = 0.1
+sys.argv[1:] = [{option!r}]
+entry.main()
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == status
+    assert "threads that a plug-in has started do not end, and are ended: 'of a plug-in'" in run.stderr
+    assert run.stdout.startswith("waggle ") == (status == 0)
+
+
 def test_without_one_it_runs():
     code = INTERRUPTED.format(module="nothing.at.all", script="main")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
