@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import Result
 from typer.testing import CliRunner
 
 from extender.cli import app
@@ -171,6 +172,24 @@ def test_a_snapshot_may_be_without_names(cluster: EmbeddedCluster) -> None:
     assert len(world.pods) == 1
     text = repr(world)
     assert not [name for name in ("gpu-seven", "train", "web", "127.0.0.1") if name in text]
+
+
+def test_a_snapshot_without_names_keeps_a_named_key(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    labels = {"acme.example/rack": "secret-one", "acme-tier": "secret-two"}
+    cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "racked", "labels": labels}})
+    out = tmp_path / "s.json.gz"
+
+    def anonymous(*options: str) -> Result:
+        return CliRunner().invoke(app, ["snapshot", "--server", cluster.url, "-o", str(out), *options])
+
+    refused = anonymous("--anonymous", "--keep-key", "acme.example/rak")
+    assert (refused.exit_code, out.exists()) == (2, False)
+    assert "has the key acme.example/rak" in " ".join(refused.stderr.split())
+    assert anonymous("--keep-key", "acme.example/rack").exit_code == 2
+    kept = anonymous("--anonymous", "--keep-key", "acme.example/rack")
+    assert kept.exit_code == 0, kept.output
+    text = repr(read_snapshot(out.read_bytes()))
+    assert [each for each in ("acme.example/rack", "acme-tier", "secret") if each in text] == ["acme.example/rack"]
 
 
 @pytest.mark.parametrize(
