@@ -115,6 +115,8 @@ class HivedAlgorithm(SchedulerAlgorithm):
         #: The machines that are nodes now.
         self._nodes: dict[str, bool] = Table()
         self._waiting = Waiting()
+        #: The records by which pods are accounted for whose annotations have changed since, by UID.
+        self._bound_by: dict[str, Pod] = Table()
         self._proposed: dict[str, _Remembered] = Table()
         self._generation = 0
         self._protected: frozenset[str] = frozenset()
@@ -183,10 +185,16 @@ class HivedAlgorithm(SchedulerAlgorithm):
         if waited is not None and stop_waiting(self.hive, pod.uid, waited):
             self._start.accounts.promote()
 
+    def update_allocated_pod(self, old: Pod, new: Pod) -> None:
+        """Anyone who may write on the pod may change what it was bound by: what it takes is what it was bound by."""
+        if old.annotations != new.annotations:
+            self._bound_by.setdefault(old.uid, old)
+
     def delete_allocated_pod(self, pod: Pod) -> None:
         self._generation += 1
         accounts = self._start.finish()
-        spec = accounts.remove(pod)
+        spec = accounts.remove(self._bound_by.get(pod.uid, pod))
+        self._bound_by.pop(pod.uid, None)
         if spec is not None:
             if (group := self._releasing(spec)) is not None:
                 pod_ended(self.hive, group, pod.uid, self._waiting)

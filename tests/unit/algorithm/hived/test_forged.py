@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from algorithm.hived.formats.bindinfo import BIND_INFO
+from algorithm.hived.formats.podspec import SPEC
 from algorithm.hived.state import lazy_preemption as lazily
 from algorithm.hived.state.lazy_preemption import LAZILY_PREEMPTED, ORDER
-from algorithm.model import Pod
+from algorithm.model import Pod, pairs
 from tests.support.hived.harness import RACKS, HivedHarness, gang, one, pod, racks
 
 PROMOTING = "promoteLazilyPreempted: true\n"
@@ -110,3 +112,20 @@ def test_a_place_in_another_tenants_gang_is_not_to_be_had():
     world.found(thief)
     assert list(world.algorithm.inspect()["strangers"]) == ["ns/thief"]
     world.take(second, world.ask(second))
+
+
+@pytest.mark.parametrize("said", ["", "no specification", "{}", None])
+def test_what_its_author_writes_on_a_running_pod_does_not_keep_its_cells(said: str | None) -> None:
+    world = HivedHarness(racks(a="rack.host 1"))
+    first = one("first", leafs=4)
+    world.bind(first)
+    running = world.allocated[first.uid]
+    others = tuple(pair for pair in running.annotations if pair[0] != SPEC)
+    edited = msgspec.structs.replace(
+        running, annotations=others if said is None else pairs(dict(others) | {SPEC: said})
+    )
+    world.algorithm.update_allocated_pod(running, edited)
+    world.allocated[first.uid] = edited
+    world.delete(edited)
+    assert "first" not in world.hive.groups
+    world.bind(one("second", leafs=4))
