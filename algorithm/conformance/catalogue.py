@@ -108,7 +108,7 @@ CHECKS = (
     Check(
         "everything-given-back",
         CHANGES,
-        "When all pods are gone, no room is taken, and no page names them any more.",
+        "When all pods are gone, no room is taken, and no page names them or a deleted node any more.",
     ),
     Check(
         "recovery-in-any-order", CHANGES, "After a restart, the order in which pods and nodes are told does not matter."
@@ -128,7 +128,7 @@ CHECKS = (
     Check(
         "lapsed-pods-not-reserved",
         CHANGES,
-        "A pod of `set_lapsed_pods` is not among `reserved_pods`.",
+        "A pod of `set_lapsed_pods` is not among `reserved_pods`, and no room is kept for it.",
         "set_lapsed_pods",
     ),
     Check("fork-equal", COPIES, "A fork answers every question as its original does.", "fork"),

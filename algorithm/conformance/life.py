@@ -122,6 +122,8 @@ class Life:
         self.lingering: frozenset[str] = frozenset()
         self.lapsed: frozenset[str] = frozenset()
         self.now: float | None = None
+        #: Names of nodes that were deleted and have not come back.
+        self.gone_nodes: set[str] = set()
         #: Whether the state is not known any more, because a change raised.
         self.is_over = False
 
@@ -289,10 +291,12 @@ class Life:
         match call:
             case AddNode(node=node):
                 self.cluster.add_node(node)
+                self.gone_nodes.discard(node.name)
             case UpdateNode(node=node):
                 self.cluster.update_node(node)
             case DeleteNode(name=name):
                 self.cluster.delete_node(name)
+                self.gone_nodes.add(name)
             case Submit(pods=pods):
                 for pod in pods:
                     self.seen[pod.uid] = pod

@@ -53,6 +53,8 @@ _MOST_ALLOCATED = 12
 _HIGH = 1_000_000
 #: What happens while a node with pods is away; most often nothing.
 _MEANWHILE = ("", "", "one pod goes", "pods come", "preemptions end", "cordoned")
+#: What changes of a node.
+_OF_A_NODE = ("allocatable", "labels", "annotations", "taints", "ready", "unschedulable")
 #: Times that pods are created to fill a node.
 _MOST_TO_FILL = 4
 #: Lives that Hypothesis is asked for at once, however many are wanted: it draws others if it is asked for more.
@@ -150,12 +152,17 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
 
         @rule(data=st.data(), name=st.sampled_from(world.node_names), fault=faults(OF_NODES))
         def node_appears_or_changes(self, data: st.DataObject, name: str, fault: Fault) -> None:
-            record = data.draw(world.nodes(name))
-            known = name in self.life.nodes
-            change = (
-                UpdateNode(msgspec.structs.replace(record, uid=self.life.nodes[name].uid)) if known else AddNode(record)
-            )
-            self.do(self.faulty(change, fault))
+            """A node changes in several fields at once, or in one after the other, as when somebody cordons it."""
+            record, known = data.draw(world.nodes(name)), self.life.nodes.get(name)
+            if known is None:
+                self.do(self.faulty(AddNode(record), fault))
+                return
+            record = msgspec.structs.replace(record, uid=known.uid)
+            for field in _OF_A_NODE if data.draw(st.booleans()) else ():
+                if getattr(known, field) != getattr(record, field):
+                    known = msgspec.structs.replace(known, **{field: getattr(record, field)})
+                    self.do(self.faulty(UpdateNode(known), fault))
+            self.do(self.faulty(UpdateNode(record), fault))
 
         @precondition(lambda self: len(self.life.nodes) > 1)
         @rule(pick=_picks)
@@ -206,10 +213,15 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             name=st.sampled_from([*world.node_names, UNKNOWN_NODE]),
             fault=faults(OF_PODS),
             stranger=st.booleans(),
+            ends=st.sampled_from([False, False, False, True]),
         )
-        def pods_are_found_bound(self, data: st.DataObject, name: str, fault: Fault, stranger: bool) -> None:
+        def pods_are_found_bound(
+            self, data: st.DataObject, name: str, fault: Fault, stranger: bool, ends: bool
+        ) -> None:
             for pod in self.new_pods(data):
-                other = {"scheduler_name": "other-scheduler", "annotations": (), "group": ""} if stranger else {}
+                other: dict[str, Any] = {"terminating": ends}
+                if stranger:
+                    other |= {"scheduler_name": "other-scheduler", "annotations": (), "group": ""}
                 bound = msgspec.structs.replace(pod, node_name=name, phase="Running", **other)
                 self.do(self.faulty(FoundBound(bound), fault))
 
@@ -227,7 +239,12 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
         @precondition(lambda self: self.life.allocated)
         @rule(pick=_picks)
         def allocated_pod_goes(self, pick: int) -> None:
-            self.do(Delete(self.pick(self.life.allocated, pick)))
+            """At once, or its deletion is requested first: then it may stay for as long as it needs."""
+            uid = self.pick(self.life.allocated, pick)
+            if pick % 2:
+                self.do(Update(msgspec.structs.replace(self.life.allocated[uid], terminating=True)))
+            if pick % 3:
+                self.do(Delete(uid))
 
         @precondition(lambda self: self.life.proposed)
         @rule(pick=_picks)
@@ -237,18 +254,15 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
         @precondition(lambda self: self.life.allocated)
         @rule(data=st.data(), pick=_picks, fault=faults(OF_PODS))
         def allocated_pod_changes(self, data: st.DataObject, pick: int, fault: Fault) -> None:
-            """Its labels, and its resources (resized in place)."""
+            """Its labels, its resources (resized in place), or what its author annotates."""
             known = self.life.allocated[self.pick(self.life.allocated, pick)]
-            like = data.draw(world.pods(0))[0]
-            new = msgspec.structs.replace(known, labels=like.labels, requests=like.requests, limits=like.limits)
-            self.do(self.faulty(Update(new), fault))
+            self.do(self.faulty(Update(self.changed(known, data.draw(world.pods(0))[0], pick)), fault))
 
         @precondition(lambda self: self.life.waiting)
         @rule(data=st.data(), pick=_picks)
         def waiting_pod_changes(self, data: st.DataObject, pick: int) -> None:
             known = self.life.waiting[self.pick(self.life.waiting, pick)]
-            like = data.draw(world.pods(0))[0]
-            self.do(Replace(msgspec.structs.replace(known, labels=like.labels, requests=like.requests)))
+            self.do(Replace(self.changed(known, data.draw(world.pods(0))[0], pick)))
 
         # -- decisions ----------------------------------------------------------------------------------------
 
@@ -294,7 +308,8 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             self, data: st.DataObject, pick: int, spare: type[Protect] | type[Linger] | None
         ) -> None:
             """Pods of low priority fill one node; then its plan is accepted, or its victims cannot be evicted."""
-            offer = (self.pick(self.busy_nodes() or self.life.nodes, pick),)
+            well = {name for name, node in self.life.nodes.items() if node.ready and not node.unschedulable}
+            offer = (self.pick(self.busy_nodes() & well or well or self.life.nodes, pick),)
             for _ in range(_MOST_TO_FILL):
                 pods = tuple(msgspec.structs.replace(pod, priority=0) for pod in self.new_pods(data))
                 self.do(Submit(pods))
@@ -302,8 +317,11 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
                     self.do(Ask(pod.uid, offer, Phase.FILTERING), Allocate(pod.uid))
                 if any(pod.uid in self.life.waiting for pod in pods):
                     break
-            first, *_ = (msgspec.structs.replace(pod, priority=_HIGH, may_preempt=True) for pod in self.new_pods(data))
-            self.do(Submit((first,)))
+            gang = (msgspec.structs.replace(pod, priority=_HIGH) for pod in self.new_pods(data))
+            first, *mates = (
+                msgspec.structs.replace(pod, may_preempt=not at or bool(pick % 2)) for at, pod in enumerate(gang)
+            )
+            self.do(Submit((first, *mates)))
             if spare is None:
                 self.preempts(
                     first.uid, offer, Phase.EVICTING if pick % 2 else Phase.PREEMPTING, goes_on=bool(pick % 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
@@ -17,11 +18,12 @@ from algorithm.conformance.calls import (
     Protect,
     StartPreempting,
 )
+from algorithm.conformance.judges.answers import victims_of
 from algorithm.conformance.life import Life
 from algorithm.conformance.unreadable_records import ANY
 from algorithm.conformance.world import World
 from algorithm.interface import Phase, Preempt
-from algorithm.model import Pod
+from algorithm.model import Pod, pairs
 
 UNKNOWN_NODE = "never-seen"
 #: Plans that are asked for one after the other, while their victims cannot be evicted.
@@ -72,6 +74,19 @@ class Moves(RuleBasedStateMachine):
     def faulty(self, change: Any, fault: Fault) -> Any:
         return change if fault is None else Faulty(change, *fault)
 
+    def changed(self, known: Pod, like: Pod, pick: int) -> Pod:
+        """The pod with the labels and the resources of another one, and now and then with its annotations.
+
+        An author may change these at any time. What a binding has written stays.
+        """
+        decisions = self.life.reads.decisions
+        new = msgspec.structs.replace(known, labels=like.labels, requests=like.requests, limits=like.limits)
+        if pick % 2 or not self.world.authors_annotate:
+            return new
+        written = {name: text for name, text in known.annotations if name not in (self.life.reads.wishes or decisions)}
+        wishes = {name: text for name, text in like.annotations if name not in decisions}
+        return msgspec.structs.replace(new, annotations=pairs({**written, **wishes}))
+
     def new_pods(self, data: st.DataObject) -> tuple[Pod, ...]:
         self.made += 1
         return data.draw(self.world.pods(self.made))
@@ -101,9 +116,10 @@ class Moves(RuleBasedStateMachine):
         spared: set[str] = set()
         for _ in range(_MOST_PLANS):
             answer = self.life.answers.get(uid)
-            if not isinstance(answer, Preempt) or not answer.victims:
+            named = {victim.uid for victim in victims_of(answer)}
+            if not named:
                 return
-            spared = {victim.uid for victim in answer.victims} | (spared if spare is Protect else set())
+            spared = named | (spared if spare is Protect else set())
             self.do(spare(tuple(sorted(spared))), ask)
 
     def victims_go(self, uid: str) -> None:

@@ -42,6 +42,8 @@ class World:
     crowd: tuple[str, ...] = CROWD
     #: Paths of pages that there are, for `page`.
     pages: tuple[str, ...] = ()
+    #: Whether authors change the annotations of pods that wait or run. They may: without it, that is not tested.
+    authors_annotate: bool = True
     #: Why the history may decide between equals: earlier questions, a restart, pods that are gone. "": it may not. With
     #: a text, answers are compared there by their kinds, when all nodes are offered; a restart tells nodes by name, and
     #: instances are compared after all nodes have come back.

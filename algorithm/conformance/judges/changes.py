@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from algorithm.conformance.calls import AddNode, Ask, Call, Faulty, FoundBound, Lapse, Submit, Update, UpdateNode
 from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import Judge, PeriodicJudge, promise
-from algorithm.conformance.judges.filling import filled
+from algorithm.conformance.judges.filling import filled, places
 from algorithm.conformance.observation import Observation, answers, difference, kinds, numbers, observe
 from algorithm.conformance.results import shown
 from algorithm.model import Node, Pod
@@ -67,7 +68,7 @@ class EverythingGivenBack(Judge):
         for node in () if differs or self.life.history else sorted(self.life.nodes):
             differs = differs or filled(self.life, fresh, used, pods[0], node)
         promise(not differs, f"all pods are gone, and it is not as without them. {differs}")
-        self._is_forgotten()
+        self._is_forgotten(str(numbers(self._fresh())["inspect()"]))
 
     def _fresh(self) -> Guarded:
         fresh = Guarded(self.life.create, self.life.guard)
@@ -79,10 +80,18 @@ class EverythingGivenBack(Judge):
             fresh.set_lingering_pods(self.life.lingering)
         return fresh
 
-    def _is_forgotten(self) -> None:
+    def _is_forgotten(self, new: str) -> None:
+        """Whether pages name no pods, and no deleted nodes but those that a `new` algorithm names, which knows them
+        from its settings."""
         shown = str(numbers(self.life.algorithm)["inspect()"])
         named = sorted(uid for uid, pod in self.life.seen.items() if uid in shown or str(pod.key) in shown)
         promise(not named, f"all pods are gone, and inspect() still names {', '.join(named)}")
+        nodes = sorted(name for name in self.life.gone_nodes if _names(shown, name) and not _names(new, name))
+        promise(not nodes, f"all pods are gone, and inspect() still names {', '.join(nodes)}, which was deleted")
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", text) is not None
 
 
 class RecoveryInAnyOrder(PeriodicJudge):
@@ -112,20 +121,22 @@ class RecoveryKeepsDecisions(PeriodicJudge):
     every = 7
 
     def is_due_after(self, call: Call) -> bool:
-        return (self.is_due() or self._is_busy_again(call)) and not isinstance(call, Ask)
+        return (self.is_due() or self._may_be_ignored(call)) and not isinstance(call, Ask)
 
-    def _is_busy_again(self, call: Call) -> bool:
-        """Whether a pod was resized, or the call was about a node on which pods run: it may have been ignored."""
-        if self.life.look == "sometimes" and isinstance(call, Update):
-            return True
-        if self.life.look != "sometimes" or not isinstance(call, AddNode | UpdateNode):
+    def _may_be_ignored(self, call: Call) -> bool:
+        """Whether a pod was resized, say, or a node has changed, or one came back with pods."""
+        if self.life.look != "sometimes" or not isinstance(call, AddNode | UpdateNode | Update):
             return False
-        return any(pod.node_name == call.node.name for pod in self.life.allocated.values())
+        if isinstance(call, AddNode):
+            return any(pod.node_name == call.node.name for pod in self.life.allocated.values())
+        return True
 
     def look(self) -> None:
         halves = not self.life.history
         now, fresh = self._now(), self.life.restarted()
-        nodes = all_well(self.life, now, fresh) if self.life.history else tuple(sorted(self.life.nodes))
+        # kube-scheduler may offer a node that has just gone.
+        offered = {*self.life.nodes, *sorted(self.life.gone_nodes)[:1]}
+        nodes = all_well(self.life, now, fresh) if self.life.history else tuple(sorted(offered))
         waiting = self.life.waiting or self._one_more(now, fresh)
         was = answers(now, waiting, nodes, halves=halves)
         then = answers(fresh, waiting, nodes, halves=halves)
@@ -186,6 +197,7 @@ class InstancesIndependent(PeriodicJudge):
         changed = difference(before, observe(self.life))
         for pod in [] if changed else list(self.life.allocated.values()):
             other.delete_allocated_pod(pod)
+        observe(self.life, other)  # its answers may be remembered where this one looks
         changed = changed or difference(before, observe(self.life))
         promise(not changed, f"another instance was told of changes, and this one noticed. {changed}")
 
@@ -209,3 +221,22 @@ class LapsedNotReserved(Judge):
         if isinstance(call, Lapse):
             both = sorted(self.life.algorithm.reserved_pods() & self.life.lapsed)
             promise(not both, f"the places of {', '.join(both)} have lapsed, and reserved_pods() names them")
+            for uid in sorted(self.life.lapsed & self.life.waiting.keys())[:2] if self.life.nodes else ():
+                self._is_free(uid)
+
+    def _is_free(self, lapsed: str) -> None:
+        """Whether as many pods like it get a place as if the lapsed pods did not wait at all."""
+        twin, without = self.life.algorithm.twin(), self.life.algorithm.twin()
+        for uid in sorted(self.life.lapsed & self.life.waiting.keys()):
+            if uid in self.life.preempting:
+                return
+            without.delete_unallocated_pod(self.life.waiting[uid])
+        if twin.reserved_pods() != without.reserved_pods():
+            return  # they decided what is kept for others
+        pod = self.life.waiting[lapsed]
+        found, most = (places(self.life, each, pod) for each in (twin, without))
+        promise(
+            found >= most,
+            f"the place of {pod.key} has lapsed, and room is kept for it: {found} pods like it get a place, and {most} "
+            "if the lapsed pods do not wait",
+        )

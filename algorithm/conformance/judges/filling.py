@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from algorithm.conformance.guard import Guarded
-from algorithm.conformance.observation import Observation, answers, difference
-from algorithm.interface import Bind
+from algorithm.conformance.observation import Observation, answers, asked, difference
+from algorithm.interface import Bind, Phase
 from algorithm.model import Pod
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Pods that are placed on a node to see when it is full.
 _MOST_TO_FILL = 6
+#: Pods that are placed on all nodes together.
+_MOST_PLACES = 40
 
 
 def filled(life: Life, one: Guarded, other: Guarded, like: Pod, node: str) -> str:
@@ -32,6 +34,21 @@ def filled(life: Life, one: Guarded, other: Guarded, like: Pod, node: str) -> st
         for each in (one, other):
             each.add_allocated_pod(pod.placed(answer.node, answer.annotations))
     return ""
+
+
+def places(life: Life, algorithm: Guarded, like: Pod) -> int:
+    """How many pods that ask for the same as this one, and are in no gang, get a place one after the other."""
+    nodes = tuple(sorted(life.nodes))
+    for number in range(_MOST_PLACES):
+        name = f"{like.name}-more-{number}"
+        annotations = like.annotations if algorithm.gang(like) is None else ()
+        pod = msgspec.structs.replace(like, name=name, uid=f"u-{name}", group="", annotations=annotations)
+        algorithm.add_unallocated_pod(pod)
+        answer = asked(algorithm, pod, nodes, Phase.FILTERING)
+        if not isinstance(answer, Bind):
+            return number
+        algorithm.add_allocated_pod(life.kept(pod.placed(answer.node, answer.annotations)))
+    return _MOST_PLACES
 
 
 def _asked(algorithm: Guarded, pod: Pod, node: str) -> Observation:

@@ -50,6 +50,7 @@ class CallersRecordDecides(PeriodicJudge):
         told_before.delete_unallocated_pod(pod)
         told_before.add_unallocated_pod(newer)
         for phase in (Phase.FILTERING, Phase.EVICTING):
+            asked(told_late, pod, nodes, phase)  # an answer that is remembered is not that to the newer record
             label = f"schedule({pod.key}, {phase.value})"
             late, before = (asked(each, newer, nodes, phase) for each in (told_late, told_before))
             if kinds({label: late}) != kinds({label: before}):

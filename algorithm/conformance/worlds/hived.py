@@ -90,6 +90,7 @@ def _world(settings: Any) -> World:
         node_names=machines,
         crowd=machines,
         pages=("affinitygroups/", "clusterstatus", "clusterstatus/physicalcluster", "clusterstatus/virtualclusters/"),
+        authors_annotate=False,  # a restart reads the specification again, and has no other
         history="of equal cells, the first in a list is taken; its order depends on what was asked and freed before",
     )
 

@@ -12,16 +12,19 @@ from algorithm.conformance.world import World, Worlds
 from algorithm.model import Node, Pairs, Pod, Taint, pairs
 
 GPU = "example.com/gpu"
+_SPACES = ("ns", "other")
+#: Such an amount is not named at all.
+NONE = -1
 #: What a pod's author may write where an algorithm expects something.
 ODD_TEXTS = ("", "0", "1", "2", "-1", "1e9", "true", "a", "{}", "[1", "\u00e9\n", "9" * 40, "x" * 300)
-_odd = st.sampled_from(ODD_TEXTS)
+_odd = st.sampled_from([*ODD_TEXTS, "a", "a"])  # as a label says
 
 
 def amounts(**strategies: SearchStrategy[int]) -> SearchStrategy[tuple[tuple[str, int], ...]]:
-    """Resources by name, as records have them; 0 is left out."""
+    """Resources by name, as records have them. NONE is left out; 0 may be said, as in `example.com/gpu: "0"`."""
     names = {"gpu": GPU}
     drawn = st.fixed_dictionaries({names.get(name, name): each for name, each in strategies.items()})
-    return drawn.map(lambda found: tuple(sorted((name, amount) for name, amount in found.items() if amount)))
+    return drawn.map(lambda found: tuple(sorted((name, amount) for name, amount in found.items() if amount != NONE)))
 
 
 def node_of(name: str, **more: Any) -> SearchStrategy[Node]:
@@ -32,10 +35,10 @@ def node_of(name: str, **more: Any) -> SearchStrategy[Node]:
             "name": st.just(name),
             "uid": st.just(f"uid-{name}"),
             "allocatable": amounts(
-                cpu=st.sampled_from([4000, 6000, 2000, 0]),
+                cpu=st.sampled_from([4000, 6000, 2000, NONE]),
                 memory=st.sampled_from([64, 32]),
                 pods=st.sampled_from([8, 4, 2]),
-                gpu=st.sampled_from([4, 2, 0]),
+                gpu=st.sampled_from([4, 2, NONE, 0]),
             ),
             "labels": st.sampled_from([(), (("zone", "a"),), (("zone", "b"),)]),
             "taints": st.sampled_from([(), (), (Taint("spot", "NoSchedule"),)]),
@@ -51,13 +54,13 @@ def pod_of(name: str, **more: Any) -> SearchStrategy[Pod]:
     return st.builds(
         Pod,
         **{
-            "namespace": st.sampled_from(["ns", "ns", "other"]),
+            "namespace": st.sampled_from(["ns", *_SPACES]),
             "name": st.just(name),
             "uid": st.just(f"u-{name}"),
             "requests": amounts(
-                cpu=st.sampled_from([1000, 2000, 0, 500]),
-                memory=st.sampled_from([0, 8]),
-                gpu=st.sampled_from([1, 0, 2, 3]),
+                cpu=st.sampled_from([1000, 2000, NONE, 500, 300, 100]),
+                memory=st.sampled_from([NONE, 8]),
+                gpu=st.sampled_from([1, NONE, 2, 3, 0]),
             ),
             "priority": st.sampled_from([0, 0, 1, 2, 1000]),
             "may_preempt": st.sampled_from([True, True, True, False]),
@@ -88,7 +91,18 @@ def world(plugin: Any) -> World:
         gang = st.tuples(
             *(pod_of(f"{name}-{each}", namespace=st.just("ns"), group=st.just(f"g{number}")) for each in range(2))
         )
-        return st.one_of(single, single, gang)
+        namesakes = st.tuples(
+            *(
+                pod_of(
+                    name,
+                    namespace=st.just(each),
+                    uid=st.just(f"u-{name}-{each}"),
+                    annotations=odd_annotations(of_pods),
+                )
+                for each in _SPACES
+            )
+        )
+        return st.one_of(single, single, gang, namesakes)
 
     return World(nodes=nodes, pods=pods)
 
