@@ -1,7 +1,7 @@
 """For all tests: what each of thousands would do again is done once.
 
-Those that were collected are not looked through for garbage again and again, a command line is made once, and servers
-in this process end at once.
+Those that were collected are not looked through for garbage again and again, a command line is made once, certificates
+of authorities are read once, and servers in this process end at once.
 With `--budget SECONDS`, tests that would begin later are skipped, and say so: for a machine that has not time for all.
 With `--few-examples`, Hypothesis tries a quarter of the examples; .ci/run tries all of them among the slow tests.
 """
@@ -11,12 +11,16 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import os
+import ssl
 import time
 from collections.abc import Generator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import uvicorn.server
+from httpx._transports import default
 from typer import testing
 
 # `CliRunner.invoke` makes the whole command line again for each call: 30 ms, ten times what most commands need.
@@ -28,6 +32,28 @@ testing._get_command = functools.cache(testing._get_command)
 assert uvicorn.server.asyncio is asyncio
 _OFTEN = SimpleNamespace(**{**vars(asyncio), "sleep": lambda seconds: asyncio.sleep(seconds / 10)})
 uvicorn.server.asyncio = _OFTEN  # type: ignore[assignment]
+
+
+# Each client of httpx reads the certificates of all authorities, also for plain HTTP: an eighth of the CPU of tests
+# that talk to a server. They are read once for each place that the environment names.
+assert callable(default.create_ssl_context)
+_make_context = default.create_ssl_context
+
+
+@functools.cache
+def _context_of(*_places: str | None) -> ssl.SSLContext:
+    return _make_context()
+
+
+def _create_ssl_context(
+    verify: ssl.SSLContext | str | bool = True, cert: Any = None, trust_env: bool = True
+) -> ssl.SSLContext:
+    if (verify, cert, trust_env) == (True, None, True):
+        return _context_of(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+    return _make_context(verify=verify, cert=cert, trust_env=trust_env)
+
+
+default.create_ssl_context = _create_ssl_context
 
 
 # A new configuration lets go of the old one, which had been frozen: here of all tests, too, half a second for each.

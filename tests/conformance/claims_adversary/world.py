@@ -15,7 +15,6 @@ from random import Random
 from typing import Any
 
 import httpx
-import yaml
 
 from extender.embedded.apiserver import serve_in_thread
 from tests.conformance.claims_adversary.callers import Callers
@@ -23,8 +22,8 @@ from tests.conformance.claims_adversary.ledger import PHASE, Ledger, PodRecord
 from tests.support.apiserver.api import Api, eventually
 from tests.support.apiserver.proxy import Proxy
 from tests.support.cluster.claim_world import ClaimWorld, Server
+from tests.support.cluster.definitions import definition
 from tests.support.cluster.processes import Replica
-from tests.support.kubectl import CRDS
 
 Object = dict[str, Any]
 POOLS = ("red", "blue")
@@ -160,7 +159,7 @@ class World:
             status = {"allocatable": {"pods": "1000"}, "conditions": [{"type": "Ready", "status": "True"}]}
             self.api.post("/api/v1/nodes", {"metadata": {"name": name}, "status": status})
         for kind in ("pools", "claims"):
-            self.cluster.create(yaml.safe_load((CRDS / f"{kind}.yaml").read_text()))
+            self.cluster.create(definition(kind))
         for pool in POOLS:
             for flavour, node in FLAVOURS.items():
                 self._deploy(pool, flavour, node)

@@ -31,7 +31,7 @@ from extender.web.http.server import ServerHandle, serve_in_thread
 from tests.conformance.plan_truth.states import State, priority_classes
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.claim_world import QUICK
-from tests.support.kubectl import CRDS
+from tests.support.cluster.definitions import definition
 
 Object = dict[str, Any]
 #: What a plan reads, owners before what they own: (resource, API version, kind).
@@ -63,7 +63,7 @@ class ServedCluster:
         self.scheduler: KubeSchedulerStandIn | None = None
         self._handle: ServerHandle | None = None
         for name in _OWN:
-            cluster.create(yaml.safe_load((CRDS / f"{name}.yaml").read_text()))
+            cluster.create(definition(name))
         for each in (*priority_classes(state), *state.nodes, *state.objects):
             cluster.create(deepcopy(each))
 

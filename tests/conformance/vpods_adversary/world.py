@@ -11,14 +11,13 @@ from pathlib import Path
 from random import Random
 
 import httpx
-import yaml
 
 from extender.embedded.apiserver import serve_in_thread
 from tests.conformance.vpods_adversary.history import History, Object
 from tests.support.apiserver.api import Api, eventually
 from tests.support.apiserver.proxy import Proxy
+from tests.support.cluster.definitions import definition
 from tests.support.cluster.processes import ELECTION, Replica
-from tests.support.kubectl import CRDS
 
 GROUP = "/apis/waggle.dev/v1alpha1/namespaces"
 STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
@@ -166,7 +165,7 @@ class World:
 
     def _fill(self) -> None:
         for kind in ("vpods", "vpodsets"):
-            self.cluster.create(yaml.safe_load((CRDS / f"{kind}.yaml").read_text()))
+            self.cluster.create(definition(kind))
         for number in range(NODES):
             labels = {"topology.kubernetes.io/zone": f"z{number % self.draw.zones}"}
             status = {"allocatable": {"pods": "1000"}, "conditions": [{"type": "Ready", "status": "True"}]}

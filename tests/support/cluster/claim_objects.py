@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import yaml
-
 from tests.support.cluster.claim_world import ClaimWorld, claim_world
-from tests.support.kubectl import CRDS
+from tests.support.cluster.definitions import definition
 
 HEAD = {"apiVersion": "waggle.dev/v1alpha1"}
 CLAIMS = "/apis/waggle.dev/v1alpha1/namespaces/default/claims"
@@ -20,7 +18,7 @@ Object = dict[str, Any]
 def define(w: ClaimWorld) -> None:
     """What `kubectl apply -k manifests/crds` does."""
     for name in ("pools", "claims"):
-        w.cluster.create(yaml.safe_load((CRDS / f"{name}.yaml").read_text()))
+        w.cluster.create(definition(name))
 
 
 def add_pool(w: ClaimWorld, name: str = "warm", **spec: Any) -> None:

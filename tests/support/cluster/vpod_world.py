@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from extender.embedded.apiserver import EmbeddedCluster
 from extender.embedded.apiserver import serve_in_thread as serve_cluster
 from extender.kube.informers.reflector import Timing
@@ -29,9 +27,9 @@ from extender.web.app import create_app
 from extender.web.http.server import serve_in_thread
 from tests.support.apiserver.api import Api, eventually
 from tests.support.cluster.claim_world import QUICK
+from tests.support.cluster.definitions import definition
 from tests.support.cluster.served import Served
 from tests.support.cluster.vpod_witness import PlacementWitness
-from tests.support.kubectl import CRDS
 
 HEAD = {"apiVersion": "waggle.dev/v1alpha1"}
 VPODS = "/apis/waggle.dev/v1alpha1/namespaces/default/vpods"
@@ -285,7 +283,7 @@ def vpod_world(
 def define(w: VPodWorld) -> None:
     """What `kubectl apply -k manifests/crds` does."""
     for name in ("vpods", "vpodsets"):
-        w.cluster.create(yaml.safe_load((CRDS / f"{name}.yaml").read_text()))
+        w.cluster.create(definition(name))
 
 
 def add_set(w: VPodWorld, name: str = "fleet", **spec: Any) -> None:
