@@ -28,6 +28,7 @@ from algorithm.interface import (
     SchedulerAlgorithm,
     ScheduleResult,
     SuggestedNodes,
+    Unoffered,
     Victim,
     Wait,
 )
@@ -313,6 +314,10 @@ class PackingAlgorithm(SchedulerAlgorithm):
 
     def _member(self, pod: Pod) -> Member:
         return Member(pod, self._state.holds.get(pod.uid))
+
+    def unoffered(self, pod: Pod) -> Unoffered:
+        """A member may wait on a free node: kube-scheduler offers those where eviction helps (see `preemption.py`)."""
+        return Unoffered.NOTHING if membership_or_none(pod) is None else Unoffered.PLANS
 
     def gang(self, pod: Pod) -> GangInfo | None:
         declared = membership_or_none(pod) if pod.annotations or pod.group else None

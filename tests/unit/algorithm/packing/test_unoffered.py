@@ -1,0 +1,42 @@
+"""What packing plans on nodes that were not offered, and that it declares it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from algorithm.conformance.replayed import life_of
+from algorithm.interface import Phase, Unoffered
+from algorithm.model import Node, Pod
+from algorithm.packing import PackingAlgorithm, PackingSettings
+
+GANG = (("waggle.dev/gang", "g"), ("waggle.dev/gang-min", "3"))
+
+
+def pod(name: str, gpus: int, **more: object) -> Pod:
+    bare = Pod(namespace="ns", name=name, uid=f"u-{name}", requests=(("example.com/gpu", gpus),))
+    return msgspec.structs.replace(bare, **more)
+
+
+def node(name: str) -> Node:
+    return Node(name=name, uid=f"uid-{name}", allocatable=(("example.com/gpu", 4), ("pods", 4)))
+
+
+def test_a_member_waits_for_the_evictions_of_its_gang_on_a_free_node_and_that_is_declared() -> None:
+    life = life_of("packing", {}, check="only-offered-nodes")
+    life.add_node(node("n0"))
+    life.add_node(node("n1"))
+    life.found_bound(pod("low", 4, node_name="n1"))
+    members = [pod(f"g{each}", gpus, annotations=GANG, priority=9) for each, gpus in enumerate((1, 2, 3))]
+    life.submit(*members)
+    for first in members:
+        life.ask(first.uid, ["n0", "n1"], Phase.EVICTING)
+        life.start_preempting(first.uid)
+        for each in members:
+            life.ask(each.uid, ["n1"], Phase.PREEMPTING)
+    life.end()
+
+
+def test_only_members_of_gangs_may_have_such_plans() -> None:
+    packing = PackingAlgorithm(PackingSettings())
+    assert packing.unoffered(pod("single", 1)) is Unoffered.NOTHING
+    assert packing.unoffered(pod("member", 1, annotations=GANG)) is Unoffered.PLANS
