@@ -1,7 +1,7 @@
 """For all tests: what each of thousands would do again is done once.
 
 Those that were collected are not looked through for garbage again and again, a command line is made once, certificates
-of authorities are read once, and servers in this process end at once.
+of authorities are read once, validators of routes are made once, and servers in this process end at once.
 With `--budget SECONDS`, tests that would begin later are skipped, and say so: for a machine that has not time for all.
 With `--few-examples`, Hypothesis tries a quarter of the examples; .ci/run tries all of them among the slow tests.
 """
@@ -20,7 +20,9 @@ from typing import Any
 
 import pytest
 import uvicorn.server
+from fastapi._compat import v2
 from httpx._transports import default
+from pydantic import TypeAdapter
 from typer import testing
 
 # `CliRunner.invoke` makes the whole command line again for each call: 30 ms, ten times what most commands need.
@@ -54,6 +56,22 @@ def _create_ssl_context(
 
 
 default.create_ssl_context = _create_ssl_context
+
+
+# FastAPI makes a validator for each body and parameter of each route, again for each application: another sixth of that
+# time. Those of the same type with the same constraints are the same.
+assert v2.TypeAdapter is TypeAdapter
+_ADAPTERS: dict[tuple[object, str, str], TypeAdapter[Any]] = {}
+
+
+def _adapter_of(annotated: Any, *, config: Any = None) -> TypeAdapter[Any]:
+    key = (annotated.__origin__, repr(annotated.__metadata__), repr(config))
+    if key not in _ADAPTERS:
+        _ADAPTERS[key] = TypeAdapter(annotated, config=config)
+    return _ADAPTERS[key]
+
+
+v2.TypeAdapter = _adapter_of  # type: ignore[assignment,misc]
 
 
 # A new configuration lets go of the old one, which had been frozen: here of all tests, too, half a second for each.
