@@ -9,6 +9,7 @@ program can.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import msgspec
@@ -53,7 +54,7 @@ def encode(workload: Workload) -> bytes:
 def decode(text: bytes) -> Workload:
     """Return the workload in this JSON; its values are checked by `checking`. Raises WorkloadError."""
     try:
-        found = msgspec.json.decode(text, type=File)
+        found = msgspec.json.decode(text.removeprefix(BOM_UTF8), type=File)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WorkloadError(f"not a {FORMAT}: {error}") from error
     if found.format != FORMAT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -93,7 +94,7 @@ def workload_of(given: Given) -> Workload:
 def _is_own(path: Path) -> bool:
     """Whether a file of nodes is in Waggle's own format: it has jobs or failures of its own, or none."""
     with open_file(path) as file:
-        return file.read(1) == b"{"
+        return file.read(len(BOM_UTF8) + 1).removeprefix(BOM_UTF8)[:1] == b"{"
 
 
 def shaped(number: int, shape: str | None) -> tuple[MachineNode, ...]:

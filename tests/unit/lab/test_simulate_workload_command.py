@@ -238,3 +238,11 @@ def test_a_run_that_fails_names_the_checkpoint_from_which_it_was_resumed(
     done = simulate(*options, "--resume", checkpoint)
     assert done.exit_code == 2
     assert told(done).startswith(f"waggle: {checkpoint}: ")
+
+
+def test_a_workload_may_begin_with_a_byte_order_mark(trace: Path, tmp_path: Path) -> None:
+    marked = tmp_path / "marked.json"
+    marked.write_bytes(b"\xef\xbb\xbf" + trace.read_bytes())
+    done = simulate("--trace", marked, "--nodes", marked, "--algorithm", "packing")
+    assert done.exit_code == 0, done.output
+    assert done.stdout == simulate("--trace", trace, "--nodes", trace, "--algorithm", "packing").stdout
