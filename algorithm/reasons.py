@@ -77,7 +77,7 @@ class Code(StrEnum):
     NEVER_PROPOSED = "NeverProposed", "pod was never proposed for {node}; it has to pass filter first"
     PROPOSED_OTHER_NODE = "ProposedOtherNode", "pod was proposed for {proposed}, not for {node}"
     UID_MISMATCH = "UidMismatch", "a different pod of this name exists; its UID is {uid}"
-    NOT_ASKED = "NotAsked", "kube-scheduler has not asked about it yet, and has not written why"
+    NOT_ASKED = "NotAsked", "kube-scheduler has not asked about it yet, and no reason of its own is known"
     REFUSED_BEFORE = "RefusedByKubeScheduler", "kube-scheduler has not asked about it, and wrote: {detail}"
     NOTHING_OFFERED = "NothingOffered", "kube-scheduler offered no node"
     POD_TERMINATING = "PodTerminating", "pod is being deleted"

@@ -41,7 +41,7 @@ def _in_short(report: Report) -> str:
     not_run = sum(result.status == "not-run" for result in report.results)
     bad = [result.check for result in report.results if result.status in BAD and result.status != "not-run"]
     skipped = len(report.results) - passed - not_run - len(bad)
-    said = f"{passed} checks passed"
+    said = f"{passed} check{'s'[: passed != 1]} passed"
     said += f", {skipped} do not apply or are opted out" if skipped else ""
     said += f", {not_run} did not run" if not_run else ""
     if bad:

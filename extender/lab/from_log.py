@@ -106,6 +106,10 @@ class FromLog:
             raise ValueError("the recording has no node")
         lives.settle()
         jobs = list(self._without_gated(jobs_of(lives.pods.values(), self._describer)))
+        if self._describer.knows_no_gangs and (gangs := sum(bool(job.group) for job in jobs)):
+            self._remarks["the recorded algorithm knows no gangs; a gang is what annotations of Waggle declare"] += (
+                gangs
+            )
         self._remarks.update(
             {f"the algorithm's {what}; the pod's own fields count": n for what, n in self._describer.failed.items()}
         )

@@ -235,6 +235,13 @@ _ALGORITHMS: Mapping[str, tuple[_Translate, Traits]] = {
 }
 
 
+def lacks_settings(algorithm: str) -> str:
+    """Return why the algorithm cannot be simulated with its default settings; "" if it can."""
+    if algorithm == "hived":  # without cells it places nothing
+        return "hived needs settings of its own, with its cells: name a waggle.yaml by --settings"
+    return ""
+
+
 def _words_of(algorithm: str) -> _Translate:
     """The words for an algorithm that is none of ours, by the annotations that it says it reads."""
     try:

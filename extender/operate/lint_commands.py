@@ -1,6 +1,6 @@
 """`waggle lint` of a KubeSchedulerConfiguration, `waggle lint pool`, `waggle lint vpods` and `waggle lint ordering`.
 
-Exit status: 0 nothing worse than a remark, 1 something to mend, 2 what was given cannot be used.
+Exit status: 0 nothing worse than a remark, 1 something to fix, 2 what was given cannot be used.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def lint(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for machines.")] = False,
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="CODE", help="Leave out a rule, WL203 say; again for several.")
+        list[str] | None, typer.Option(metavar="CODE", help="Leave out a rule, such as WL203; again for several.")
     ] = None,
     rules: Annotated[bool, typer.Option("--rules", help="List all rules, as Markdown.")] = False,
     config: ConfigOption = None,
@@ -54,7 +54,7 @@ def lint(
 
     With `--config`, it is held against Waggle's own configuration: the same pods, port, TLS and time-outs?
 
-    FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a remark, 1 something to mend, 2 FILE
+    FILE may also be a ConfigMap that holds one. Exit status: 0 nothing worse than a remark, 1 something to fix, 2 FILE
     cannot be read.
 
     `waggle lint pool` checks pools of warm pods, `waggle lint vpods` sets of vpods, `waggle lint ordering` manifests

@@ -121,7 +121,11 @@ def cut(
     say(f"{out}: events #{made.first} to #{made.last}{behind}; {made.bytes:,} bytes")
 
 
-def stats(log: LogArgument, output: OutputOption = Output.TEXT) -> None:
+def stats(
+    log: LogArgument,
+    run: Annotated[int | None, run_option("all, one after the other")] = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
     """Count events by kind, with the bytes that they take, pods, nodes and decisions, for each run of the server.
 
     Exit status: 0 shown; 2 the log cannot be used.
@@ -129,7 +133,7 @@ def stats(log: LogArgument, output: OutputOption = Output.TEXT) -> None:
     from extender.operate.record_stats import as_json, as_text, stats_of
 
     with _failing():
-        found = stats_of(_open(log))
+        found = stats_of(_open(log), run)
     if output is Output.JSON:
         typer.echo(json.dumps(as_json(found), indent=2))
     else:

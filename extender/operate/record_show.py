@@ -17,7 +17,7 @@ from extender.recording.records import Gap, Step
 from extender.replay.moments import Span, clock_text
 from extender.replay.texts import cut, decision_text, effect_text, event_text
 from extender.scheduling.commands import Evict, ReadPod, RecordPreemption, WriteBinding
-from extender.scheduling.events import Candidate, Event, Instruction, PodGone, PodSeen, PreemptRequested
+from extender.scheduling.events import Candidate, Event, Instruction, PodGone, PodSeen, PreemptAnswer
 
 if TYPE_CHECKING:
     from extender.scheduling.machine import SchedulerStateMachine
@@ -130,7 +130,8 @@ def _concerns(event: Event, said: list[Instruction], key: PodKey, pods: _Pods) -
     about = getattr(event, "pod", event)
     if (getattr(about, "namespace", None), getattr(about, "name", None)) == key:
         return True
-    if isinstance(event, PreemptRequested) and any(_names(each, key, pods) for each in event.candidates):
+    victims = [each for item in said if isinstance(item, PreemptAnswer) for each in item.candidates]
+    if any(_names(each, key, pods) for each in victims):
         return True
     if isinstance(event, PodSeen | PodGone):
         return any((getattr(item, "namespace", ""), getattr(item, "name", "")) == key for item in said)

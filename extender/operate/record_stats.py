@@ -56,10 +56,10 @@ class RunStats(msgspec.Struct):
     remarks: list[str] = []
 
 
-def stats_of(log: Log) -> list[RunStats]:
-    """Return one for each run. Raises RecordingError or OSError."""
+def stats_of(log: Log, run: int | None = None) -> list[RunStats]:
+    """Return one for each run, or for that of this number. Raises RecordingError or OSError."""
     checkpoints = {each.path: each.path.stat().st_size for each in files_in(log.path)} if log.path.is_dir() else {}
-    return [_of_run(recording, checkpoints) for recording in log.recordings]
+    return [_of_run(recording, checkpoints) for recording in (log.recordings if run is None else [log.run(run)])]
 
 
 def _of_run(recording: Recording, sizes: dict[Path, int]) -> RunStats:

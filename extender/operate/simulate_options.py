@@ -15,7 +15,7 @@ from extender.lab.comparing import limited
 from extender.lab.importers import load
 from extender.lab.run.simulation import RunOptions
 from extender.lab.tables import open_file
-from extender.lab.translate import GPUS, MODEL_LABEL
+from extender.lab.translate import GPUS, MODEL_LABEL, lacks_settings
 from extender.lab.workload import CPU, GPU, MEMORY, MachineNode, Workload
 from extender.operate.settings_files import configuration_text
 from extender.plan.reading.shapes import DEFAULT, shaped_nodes
@@ -122,6 +122,8 @@ def runs_of(given: Given) -> list[RunOptions]:
         if any(run.name == name for run in found):
             raise OptionError(f"--algorithm: there are two runs of the name {name}; expected NAME=ALGORITHM for one")
         file = files.pop(name, None)
+        if file is None and (lacking := lacks_settings(algorithm)):
+            raise OptionError(f"--algorithm {name}: {lacking} {name}=FILE")
         settings = "" if file is None else configuration_text(file, algorithm)
         found.append(
             RunOptions(

@@ -91,7 +91,7 @@ def _of(measure: Callable[[Run], Spread], name: str) -> Callable[[Run], str]:
 
 
 def _hours(milli_seconds: float) -> str:
-    return f"{milli_seconds / 3_600_000:.1f}" if milli_seconds else "-"
+    return f"{milli_seconds / 3_600_000:.1f}"
 
 
 def _delay(run: Run) -> Spread:

@@ -17,6 +17,8 @@ MOST_TENANTS, MOST_DIFFERENCES = 20, 10
 #: A job counts as placed at the same time if the times differ by no more than this: seconds, but no more than a part of
 #: the whole time, in which all jobs of a short recording would agree; or a part of its waiting.
 _CLOSE, _CLOSE_SHARE, _CLOSE_PART = 10.0, 0.01, 0.1
+#: The share of jobs below which a simulation says little, and the seconds of a short recording.
+_RELIABLE, _SHORT = 0.8, 600.0
 _LONGEST_REASON: Final = 160
 _HOUR = 3600.0
 
@@ -121,9 +123,12 @@ def closeness(made: Counterfactual) -> str:
     within = min(_CLOSE, _CLOSE_SHARE * made.horizon)
     close = sum(_is_close(then, now, within) for then, now in pairs)
     share = f" ({100 * close / len(pairs):.0f} %)" if pairs else ""
+    doubt = " That is too few to rely on the last column." if close < _RELIABLE * len(pairs) else ""
+    if doubt and made.horizon < _SHORT:
+        doubt += " A longer recording helps: in a short one, milliseconds decide which job gets a place."
     return (
         f"The simulation with the recorded settings agrees for {close} of {len(pairs)} jobs{share}: they never "
-        f"started, or started when they really did, within {within:.2g} s or a tenth of their waiting time."
+        f"started, or started when they really did, within {within:.2g} s or a tenth of their waiting time.{doubt}"
     )
 
 

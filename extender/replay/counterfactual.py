@@ -24,7 +24,7 @@ from extender.lab.as_recorded import as_recorded
 from extender.lab.from_log import Recorded
 from extender.lab.results import Run
 from extender.lab.run.simulation import RunOptions, Simulation
-from extender.lab.translate import TranslationError, Translator
+from extender.lab.translate import TranslationError, Translator, lacks_settings
 from extender.lab.workload import Job, Workload
 from extender.lab.workload_file import WorkloadError
 from extender.plan.errors import PlanError
@@ -108,12 +108,12 @@ def _with_defaults(algorithm: str, own: str, log: Log) -> str:
         raise CounterfactualError("expected --algorithm, --settings, or both")
     if algorithm == log.header.algorithm:
         raise CounterfactualError(f"--algorithm: {algorithm} was recorded; name other settings of it by --settings")
-    hint = f"{algorithm} needs settings of its own: name a waggle.yaml by --settings"
-    if algorithm == "hived":  # without cells it places nothing
-        raise CounterfactualError(f"--algorithm {algorithm}: {hint}")
+    if lacking := lacks_settings(algorithm):
+        raise CounterfactualError(f"--algorithm {algorithm}: {lacking}")
     try:
         return with_algorithm(own, algorithm)
     except AlgorithmError as error:
+        hint = f"{algorithm} needs settings of its own: name a waggle.yaml by --settings"
         raise CounterfactualError(f"--algorithm {algorithm}: {error}; {hint}") from error
 
 

@@ -52,15 +52,19 @@ def used_up(spec: PodSpec, found: ChainCapacity) -> str:
     if spec.priority < 0:
         bad = f" ({found.bad} of them bad)" if found.bad else ""
         return (
-            f"{there_are(spec, found)}; {found.held} are used, or kept for somebody who waits, and {found.left} are "
-            f"left{bad}. {missing}"
+            f"{there_are(spec, found)}; {found.held} are used, or kept for somebody who waits, and {found.left} "
+            f"{_are(found.left)} left{bad}. {missing}"
         )
     gone = "Not enough of the guarantee is left" if found.left else "The guarantee is used up"
     lower = f" ({found.lower} of them used by lower priorities, which would have to go)" if found.lower else ""
     return (
         f"{gone}: {there_are(spec, found)}; {found.held} are held by groups of the same or a higher "
-        f"priority, and {found.left} are left{lower}. {missing}"
+        f"priority, and {found.left} {_are(found.left)} left{lower}. {missing}"
     )
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def free_for_others(spec: PodSpec, found: ChainCapacity) -> str:
@@ -72,8 +76,8 @@ def free_for_others(spec: PodSpec, found: ChainCapacity) -> str:
 
 def too_many_bad(spec: PodSpec, found: ChainCapacity) -> str:
     return (
-        f"Hardware is bad: {there_are(spec, found)}, and {found.left} are left, but {found.bad} of these are bad. "
-        f"{spec.group} needs {found.need}."
+        f"Hardware is bad: {there_are(spec, found)}, and {found.left} {_are(found.left)} left, but {found.bad} of "
+        f"these {_are(found.bad)} bad. {spec.group} needs {found.need}."
     )
 
 

@@ -1,8 +1,8 @@
 """Lives of pods as jobs: a pod that was made again is the same job, and pods of a gang are one job.
 
 A pod continues another one if that was evicted or lost its node, and this one came soon after, in the same namespace,
-with the same requests, and with the same name or the same labels. A gang is what the recorded algorithm calls one; its
-name may be used again after all of its pods have gone.
+with the same requests, and with the same name or the same labels. A gang is what the recorded algorithm calls one, or,
+if it knows no gangs, what annotations of Waggle call one. Its name may be used again after all of its pods have gone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from algorithm.interface import PodDescription, PodRefused, SchedulerAlgorithm
 from algorithm.model import CPU as CORES
 from algorithm.model import MEMORY as BYTES
 from algorithm.model import Pod
-from algorithm.packing.gangs import GANG, GANG_MIN
+from algorithm.packing.gangs import GANG, GANG_MIN, membership
 from extender.core.said import type_name
 from extender.lab.recorded.lives import How, PodLife, likeness
 from extender.lab.workload import CPU, GPU, MEMORY
@@ -52,6 +52,8 @@ class Describer:
 
     def __init__(self, algorithm: SchedulerAlgorithm) -> None:
         self._algorithm = algorithm
+        #: Whether it knows no gangs: other algorithms place the pods as their annotations say.
+        self.knows_no_gangs = type(algorithm).gang is SchedulerAlgorithm.gang
         #: How often the algorithm failed, by what was called and what it raised.
         self.failed: Counter[str] = Counter()
 
@@ -83,6 +85,8 @@ class Describer:
 
     def _group(self, pod: Pod, said: PodDescription) -> str:
         """The name of its gang, within all namespaces; "" if it runs alone, or its gang is only a name."""
+        if self.knows_no_gangs:
+            return _gang_by_annotations(pod)
         try:
             gang = self._algorithm.gang(pod)
         except PodRefused:  # its author declared it wrongly
@@ -96,6 +100,14 @@ class Describer:
             return ""
         name = gang.name or said.group or pod.annotation(GANG_ANNOTATION) or pod.group
         return name if not name or name.startswith(f"{pod.namespace}/") else f"{pod.namespace}/{name}"
+
+
+def _gang_by_annotations(pod: Pod) -> str:
+    try:
+        declared = membership(pod)
+    except PodRefused:  # its author declared it wrongly
+        return ""
+    return str(declared.gang) if declared is not None and declared.minimum > 1 else ""
 
 
 def _models(pod: Pod) -> tuple[str, ...]:

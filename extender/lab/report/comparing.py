@@ -68,7 +68,12 @@ SECTIONS = (
             Measure("GPUs allocated", lambda measures: measures.gpu_allocation, share),
             Measure("GPUs used", lambda measures: measures.gpu_utilisation, share, True),
             Measure("GPUs fragmented", lambda measures: measures.gpu_fragmentation, share, False),
-            Measure("of the idle ones", lambda measures: measures.gpu_fragmentation_of_idle, share, False),
+            Measure(
+                "of idle GPU time, fragmented",
+                lambda measures: measures.gpu_fragmentation_of_idle,
+                share,
+                False,
+            ),
             Measure("cores allocated", lambda measures: measures.cpu_allocation, share),
             Measure("cores used", lambda measures: measures.cpu_utilisation, share, True),
         ),

@@ -78,8 +78,8 @@ def _apart(found: Sequence[Tick], least: float = 0.11) -> list[Tick]:
 def utilisation(runs: Sequence[Run]) -> str | None:
     """GPUs that run jobs, of those that are there, over time; processors where there are no GPUs."""
     if _has_gpus(runs):
-        return _over_time(runs, lambda point: _of(point.gpu_running_milli, point.gpu_milli), "of the GPUs run jobs")
-    return _over_time(runs, lambda point: _of(point.cpu_running_milli, point.cpu_milli), "of the cores run jobs")
+        return _over_time(runs, lambda point: _of(point.gpu_running_milli, point.gpu_milli), "GPUs running jobs")
+    return _over_time(runs, lambda point: _of(point.cpu_running_milli, point.cpu_milli), "cores running jobs")
 
 
 def waiting(runs: Sequence[Run]) -> str | None:

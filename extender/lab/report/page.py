@@ -30,7 +30,7 @@ _CARDS: tuple[tuple[str, str, Callable[[Sequence[Run]], str | None]], ...] = (
         "Jobs that run, as a share of what is there. Gangs that wait for more of their pods do not run.",
         figures.utilisation,
     ),
-    ("Waiting over time", "Jobs that have come and not begun, or have to begin again.", figures.waiting),
+    ("Waiting over time", "Jobs that have arrived but not started, or must restart.", figures.waiting),
     (
         "Fragmentation over time",
         "GPUs that are free, but in pieces that a typical pod of this workload cannot use.",
@@ -116,7 +116,8 @@ def _head(results: Results, title: str) -> str:
     until = max((run.measures.until for run in results.runs), default=0.0)
     facts.append((duration(until), "simulated"))
     shown = "".join(f"<li><b>{value}</b>{name}</li>" for value, name in facts)
-    names = ", ".join(run.name for run in results.runs)
+    names = ", ".join(run.name for run in results.runs[:-1])
+    names += "".join(f"{' and ' if names else ''}{run.name}" for run in results.runs[-1:])
     lead = f"The same jobs on the same nodes under {names}."
     return (
         f'<header><h1>{text(title, 100)}</h1><p class="lead">{text(lead, 400)}</p>'

@@ -75,7 +75,7 @@ def write(folder: Path, name: str) -> list[str]:
     """
     check_name(name)
     if folder.exists() and (not folder.is_dir() or next(folder.iterdir(), None) is not None):
-        raise ScaffoldError(f"{folder} is there already, and is no empty folder: nothing was written")
+        raise ScaffoldError(f"{folder} already exists and is not an empty folder: nothing was written")
     texts = contents(name)
     with _undone_if_it_fails() as made:
         for path, text in sorted(texts.items()):

@@ -18,6 +18,7 @@ from extender.lab.comparing import Comparison
 from extender.lab.results import decode
 from extender.lab.workload import GPU, Job
 from extender.lab.workload_file import encode
+from tests.support.lab.hived import hived_settings
 from tests.support.lab.workloads import random_workload
 
 
@@ -73,9 +74,17 @@ def test_results_that_cannot_be_written_are_refused_before_the_run(trace: Path, 
     assert trace.read_bytes() == before
 
 
-def test_jobs_that_never_start_say_why(trace: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def cells(tmp_path: Path) -> str:
+    """Settings of HiveD without the tenants of the traces."""
+    path = tmp_path / "hived.yaml"
+    path.write_text(hived_settings(["n0", "n1"], {"somebody": 1}))
+    return f"hived={path}"
+
+
+def test_jobs_that_never_start_say_why(trace: Path, cells: str, tmp_path: Path) -> None:
     page = tmp_path / "out.html"
-    done = simulate("--trace", trace, "--algorithm", "hived", "--html", page)
+    done = simulate("--trace", trace, "--algorithm", "hived", "--settings", cells, "--html", page)
     assert done.exit_code == 0, done.output
     why = "never started: PodInvalid: pod cannot be scheduled as declared: VC"
     assert why in done.stdout
@@ -169,10 +178,17 @@ def test_wrong_settings_name_the_field(trace: Path, tmp_path: Path) -> None:
     assert "strategie: there is no such field" in told(done)
 
 
-def test_a_job_that_an_algorithm_has_no_words_for_is_named(tmp_path: Path) -> None:
+def test_hived_without_cells_is_refused(trace: Path) -> None:
+    done = simulate("--trace", trace, "--algorithm", "half=hived")
+    assert done.exit_code == 2
+    assert "--algorithm half: hived needs settings of its own, with its cells" in told(done)
+    assert "--settings half=FILE" in told(done)
+
+
+def test_a_job_that_an_algorithm_has_no_words_for_is_named(cells: str, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(encode(replace(random_workload(1), jobs=(Job("a", 0.0, {GPU: 1000}, 1.0),))))
-    done = simulate("--trace", path, "--algorithm", "hived")
+    done = simulate("--trace", path, "--algorithm", "hived", "--settings", cells)
     assert done.exit_code == 2
     assert "job 'a': tenant: hived needs the name of a virtual cluster, and it is empty" in told(done)
 

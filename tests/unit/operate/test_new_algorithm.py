@@ -113,7 +113,7 @@ def test_a_folder_with_anything_in_it_is_left_alone(tmp_path: Path, there: str) 
     file.write_text("mine")
     status, said = run(tmp_path, "--name", "quota")
     assert status == 2
-    assert "is no empty folder: nothing was written" in said
+    assert "is not an empty folder: nothing was written" in said
     assert files(tmp_path) == [there]
     assert file.read_text() == "mine"
 

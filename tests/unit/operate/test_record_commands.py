@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
 from extender.cli import app
@@ -20,6 +21,7 @@ from extender.recording.log import open_log
 from extender.recording.records import RecordingError
 from extender.recording.replaying import Replay, is_decision
 from extender.replay.texts import decision_text
+from extender.scheduling.events import Candidate, PodSeen, PreemptAnswer, PreemptRequested
 from tests.support.engine.lives import Life, lives
 from tests.support.engine.scripted_log import two_nodes
 
@@ -80,6 +82,19 @@ def test_show_of_a_part(log: Path, options: list[str], shown: list[int]) -> None
     assert numbers(record("show", log, "-o", "json", *options)) == shown
 
 
+def test_a_pod_that_kube_scheduler_would_have_evicted_is_not_concerned_if_nothing_came_of_it(tmp_path: Path) -> None:
+    script = two_nodes()
+    running = next(event.pod for event, _, _ in script.steps if isinstance(event, PodSeen) and event.pod.name == "a")
+    other = replace(running, name="other", uid="u-other", node_name="")
+    script.see(200.0, other)
+    out = script.at(201.0, PreemptRequested(other, (Candidate("n1", (running.uid,)),)))
+    assert out[0] == PreemptAnswer(reason=out[0].reason)  # type: ignore[union-attr]
+    log = script.write(tmp_path / "log")
+    last = len(script.steps)
+    assert last in numbers(record("show", log, "-o", "json", "--pod", "other"))
+    assert last not in numbers(record("show", log, "-o", "json", "--pod", "a"))
+
+
 def test_json_has_names_of_nodes_in_full(log: Path) -> None:
     lines = [json.loads(line) for line in record("show", log, "-o", "json").stdout.splitlines()]
     asked = [line["data"]["nodes"] for line in lines if line["event"] == "FilterRequested"]
@@ -129,6 +144,9 @@ def test_a_run_is_chosen_by_its_number(tmp_path: Path, log: Path) -> None:
     nothing = record("show", folder, "--pod", "default/a")
     assert (nothing.exit_code, nothing.stdout) == (0, "")
     assert "no event that was asked for concerns default/a in run 2 of 2; --run N shows another one" in nothing.stderr
+    runs = [json.loads(record("stats", folder, "-o", "json", *run).stdout) for run in ([], ["--run", "1"])]
+    assert runs[0][:1] == runs[1]
+    assert len(runs[0]) == 2
     for command in ("cut", "anonymize"):
         assert "folder: run 2 of 2, the latest; --run N" in record(command, folder, tmp_path / command).stderr
         assert "run 2 of 2" not in record(command, folder, tmp_path / f"{command}-1", "--run", "1").stderr

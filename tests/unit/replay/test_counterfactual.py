@@ -121,6 +121,8 @@ def test_how_close_two_times_must_be_fits_the_length_of_the_recording(
     said = closeness(found)
     assert f"agrees for {int(agrees)} of 1 jobs" in said
     assert f"within {within} s or a tenth" in said
+    assert ("That is too few to rely on the last column." in said) is not agrees
+    assert ("A longer recording helps" in said) is (not agrees and horizon < 600)
 
 
 def test_hived_is_what_happened_and_packing_gets_its_gangs_priorities_and_tenants(tmp_path: Path) -> None:

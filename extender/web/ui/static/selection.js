@@ -29,7 +29,7 @@ export class Selection {
     if (group) this.fill(group, this.group(group));
     else if (cell && this.world.isNodes) this.fill(cell.forest.nodes[cell.index].name, this.node(cell.forest.nodes[cell.index]));
     else if (cell) this.fill(addressOf(cell), this.cell(cell));
-    else this.fill("", element("p", { class: "hint" }, "Choose something on the map: what it is, whose it is and who runs there is said here."));
+    else this.fill("", element("p", { class: "hint" }, "Select something on the map to see what it is, whose it is, and what runs there."));
   }
 
   // Text that is the same is not written again: nobody's selection of it is lost, and nothing is read out twice.

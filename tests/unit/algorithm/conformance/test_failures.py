@@ -141,11 +141,11 @@ def test_the_log_can_be_replayed(tmp_path: Path) -> None:
 def test_reports_name_what_failed(report: Report) -> None:
     text, plain, junit = as_text(report), json.loads(as_json(report)), ET.fromstring(as_junit(report))
     assert "FAIL only-offered-nodes\n" in text
-    assert text.endswith("1 checks passed, 1 failed: only-offered-nodes")
+    assert text.endswith("1 check passed, 1 failed: only-offered-nodes")
     hung = msgspec.structs.replace(
         report, results=(*report.results, Result(check="decides-in-time", status="not-run", text="it hangs"))
     )
-    assert as_text(hung).endswith("1 checks passed, 1 did not run, 1 failed: only-offered-nodes")
+    assert as_text(hung).endswith("1 check passed, 1 did not run, 1 failed: only-offered-nodes")
     assert (plain["conforms"], [each["status"] for each in plain["results"]]) == (False, ["failed", "passed"])
     assert "life_of(" in plain["results"][0]["test"]
     assert (junit.get("tests"), junit.get("failures")) == ("2", "1")

@@ -5,10 +5,30 @@ from __future__ import annotations
 import pytest
 
 from algorithm.interface import PodDescription
-from algorithm.model import Pod
+from algorithm.model import Pod, pairs
 from algorithm.registry import create
 from extender.lab.recorded.jobs import Describer
 from tests.support.engine.objects import pod
+
+
+def gang_of(algorithm: str, annotations: dict[str, str]) -> str:
+    return Describer(create(algorithm, {})).wish(pod("p", annotations=pairs(annotations))).group
+
+
+@pytest.mark.parametrize(
+    ("annotations", "gang"),
+    [
+        ({}, ""),
+        ({"waggle.dev/gang": "g", "waggle.dev/gang-min": "3"}, "default/g"),
+        ({"waggle.dev/gang": "g", "waggle.dev/gang-min": "1"}, ""),
+        ({"waggle.dev/gang": "g"}, ""),
+        ({"waggle.dev/gang": "g", "waggle.dev/gang-min": "three"}, ""),
+    ],
+)
+def test_where_the_algorithm_knows_no_gangs_those_of_waggles_annotations_count(
+    annotations: dict[str, str], gang: str
+) -> None:
+    assert gang_of("fgd", annotations) == gang == gang_of("packing", annotations)
 
 
 @pytest.mark.parametrize("kind", [SystemExit, GeneratorExit, ValueError])

@@ -105,7 +105,7 @@ def test_a_pinned_cell_is_all_there_is_for_who_names_it():
 
     assert told(world, one("second", tenant="c", leafs=2, pinnedCellId="corner")) == [
         "Not enough of the guarantee is left: pinned cell corner has 4 gpu; 3 are held by groups of the same or a "
-        "higher priority, and 1 are left. second needs 2: 1 more has to become free.",
+        "higher priority, and 1 is left. second needs 2: 1 more has to become free.",
         "13 healthy gpu are free in rack, but c cannot have more than it is promised: they are kept for their owners, "
         "and lent to pods of priority -1.",
         "It would run if this ended: first (priority 0, 3 devices).",
