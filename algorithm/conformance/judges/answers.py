@@ -206,20 +206,24 @@ class LowerPriority(OfAnswers):
     name = "victims-run-with-lower-priority"
 
     def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
-        named = [victim.uid for victim in victims_of(answer)]
-        if not named:
+        if not isinstance(answer, Preempt):
             return
-        own = self.life.algorithm.priority(pod)
-        for victim in victims_of(answer):
-            found = self.life.allocated.get(victim.uid)
-            promise(found is not None, f"{pod.key} names victim {victim.uid}, which is not allocated")
-            assert found is not None
-            there = found.node_name == victim.node
-            promise(there, f"victim {found.key} runs on {found.node_name}, not on {victim.node}")
-            theirs = self.life.algorithm.priority(found)
-            promise(theirs < own, f"victim {found.key} has priority {theirs}, {pod.key} has {own}")
+        for plan in plans_of(answer):
+            preemptor = self.life.waiting.get(plan.uid, pod)
+            for victim in plan.victims:
+                self._judge_victim(preemptor, victim)
         own_victims = [victim.uid for victim in answer.victims]
         promise(len(set(own_victims)) == len(own_victims), f"{pod.key} names a victim twice: {', '.join(own_victims)}")
+
+    def _judge_victim(self, preemptor: Pod, victim: Victim) -> None:
+        """`preemptor`: the pod whose plan it is. It may be another one of the gang, with its own priority."""
+        found = self.life.allocated.get(victim.uid)
+        promise(found is not None, f"{preemptor.key} names victim {victim.uid}, which is not allocated")
+        assert found is not None
+        there = found.node_name == victim.node
+        promise(there, f"victim {found.key} runs on {found.node_name}, not on {victim.node}")
+        own, theirs = self.life.algorithm.priority(preemptor), self.life.algorithm.priority(found)
+        promise(theirs < own, f"victim {found.key} has priority {theirs}, {preemptor.key} has {own}")
 
 
 class PreemptionPolicyObeyed(OfAnswers):

@@ -1,4 +1,4 @@
-"""What packing plans on nodes that were not offered, and that it declares it."""
+"""Plans of `packing` for gangs, as the conformance kit judges them."""
 
 from __future__ import annotations
 
@@ -33,6 +33,16 @@ def test_a_member_waits_for_the_evictions_of_its_gang_on_a_free_node_and_that_is
         life.start_preempting(first.uid)
         for each in members:
             life.ask(each.uid, ["n1"], Phase.PREEMPTING)
+    life.end()
+
+
+def test_each_member_evicts_pods_of_a_lower_priority_than_its_own() -> None:
+    life = life_of("packing", {}, check="victims-run-with-lower-priority")
+    life.add_node(node("n0"))
+    life.found_bound(pod("low", 2, node_name="n0"))
+    gang = (("waggle.dev/gang", "g"), ("waggle.dev/gang-min", "2"))
+    life.submit(pod("plain", 2, annotations=gang), pod("important", 2, annotations=gang, priority=9))
+    life.ask("u-plain", ["n0"], Phase.EVICTING)
     life.end()
 
 
