@@ -144,7 +144,11 @@ def doctor(
         Path | None, typer.Option(metavar="FILE", help="kube-scheduler's configuration, to be compared with Waggle's.")
     ] = None,
     readyz: Annotated[
-        str, typer.Option(metavar="URL", help="The health port of a running Waggle, http://localhost:9097 say.")
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The URL of a running Waggle that serves /readyz: its health port, such as http://localhost:9097.",
+        ),
     ] = "",
     output: Annotated[Report, typer.Option("--output", "-o", help="text, or json for machines.")] = Report.TEXT,
 ) -> None:
