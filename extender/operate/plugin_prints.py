@@ -19,6 +19,9 @@ _OUTPUT, _ERROR = 1, 2
 def prints_on_stderr() -> Iterator[None]:
     """Within this, standard output is standard error, also for processes that are started."""
     stdout = sys.stdout
+    if stdout is None:  # the command was started without one, so its descriptor may be that of another file
+        yield
+        return
     stdout.flush()
     try:
         kept = os.dup(_OUTPUT)

@@ -88,6 +88,13 @@ def test_an_exception_of_the_algorithm_is_in_the_results_although_all_jobs_were_
     assert said.endswith("Panic: at the third call")
 
 
+def test_a_command_without_standard_output_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `>&-` in a shell."""
+    monkeypatch.setattr(sys, "stdout", None)
+    with prints_on_stderr():
+        print("nowhere")
+
+
 def test_programs_that_it_starts_print_there_too_and_streams_that_it_closes_are_back(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
