@@ -41,6 +41,8 @@ class PreemptorsRoomKept(PeriodicJudge):
 
     def _judge(self, pod: Pod, planned: str, nodes: tuple[str, ...]) -> None:
         cleared = self._cleared()
+        if self._has_unplanned_mates(cleared, pod):
+            return  # it may wait because they go short, though its own room is kept
         # A pod that somebody else has bound may stand where the room was to be: then any other room is for anybody.
         alone = asked(cleared, pod, nodes if cleared.gang(pod) is not None else (planned,), Phase.FILTERING)
         kept_for = {self.life.cluster.preempting_nodes.get(uid) for uid in self.life.preempting}
@@ -52,6 +54,12 @@ class PreemptorsRoomKept(PeriodicJudge):
         kept = isinstance(then, Bind) or not took
         others = f"other pods, none of a higher priority, took it ({', '.join(took)})"
         promise(kept, f"the plan of {pod.key} was accepted, its victims went, and {others}. It answers {told(then)}")
+
+    def _has_unplanned_mates(self, algorithm: Guarded, pod: Pod) -> bool:
+        """Whether others of its gang wait that have no accepted plan yet: kube-scheduler asks about one at a time."""
+        gang = algorithm.gang(pod)
+        others = [other for uid, other in self.life.waiting.items() if uid not in self.life.preempting]
+        return gang is not None and any(algorithm.gang(other) == gang for other in others)
 
     def _cleared(self) -> Guarded:
         """An instance that was told the same, and that all victims have gone."""

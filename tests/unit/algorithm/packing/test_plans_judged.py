@@ -50,3 +50,46 @@ def test_only_members_of_gangs_may_have_such_plans() -> None:
     packing = PackingAlgorithm(PackingSettings())
     assert packing.unoffered(pod("single", 1)) is Unoffered.NOTHING
     assert packing.unoffered(pod("member", 1, annotations=GANG)) is Unoffered.PLANS
+
+
+def test_a_member_waits_while_the_others_of_its_gang_have_no_room_yet() -> None:
+    life = life_of("packing", {}, check="preemptors-room-kept")
+    life.add_node(
+        Node(name="n0", uid="uid-n0", allocatable=(("cpu", 2000), ("example.com/gpu", 2), ("memory", 32), ("pods", 2))),
+    )
+    life.add_node(
+        Node(name="n1", uid="uid-n1", allocatable=(("cpu", 2000), ("example.com/gpu", 2), ("memory", 64), ("pods", 8))),
+    )
+    life.add_node(
+        Node(name="n2", uid="uid-n2", allocatable=(("cpu", 2000), ("example.com/gpu", 2), ("memory", 32), ("pods", 2))),
+    )
+    life.submit(
+        Pod(
+            namespace="ns",
+            name="p006-0",
+            uid="u-p006-0",
+            labels=(("app", "a"),),
+            annotations=(("waggle.dev/gang", "g6"), ("waggle.dev/gang-min", "3")),
+            priority=1000000,
+            requests=(("cpu", 2000), ("example.com/gpu", 0)),
+        ),
+        Pod(
+            namespace="ns",
+            name="p006-1",
+            uid="u-p006-1",
+            annotations=(("waggle.dev/gang", "g6"), ("waggle.dev/gang-min", "3")),
+            priority=1000000,
+            requests=(("cpu", 2000), ("example.com/gpu", 2), ("memory", 8)),
+        ),
+        Pod(
+            namespace="ns",
+            name="p006-2",
+            uid="u-p006-2",
+            annotations=(("waggle.dev/gang", "g6"), ("waggle.dev/gang-min", "3")),
+            priority=1000000,
+            requests=(("cpu", 500), ("example.com/gpu", 2)),
+        ),
+    )
+    life.ask("u-p006-0", ["n2"], Phase.PREEMPTING)
+    life.start_preempting("u-p006-0")
+    life.end()
