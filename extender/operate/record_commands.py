@@ -113,7 +113,7 @@ def cut(
     from extender.replay.logs import span_of
 
     with _failing():
-        _check_new(out)
+        _check_new(out, log)
         recording = _run(log, run, memory_mib)
         wanted = range_of(begin, end, span_of(recording))
         made = cut_out(recording, wanted.is_before, wanted.is_after, out)
@@ -167,7 +167,7 @@ def anonymize(
     from extender.operate.record_anonymous import as_text
 
     with _failing():
-        _check_new(out)
+        _check_new(out, log)
         made = without_names(_run(log, run, memory_mib), out, keep_keys=keep_key or ())
     say(as_text(made, out))
     if made.different or made.left:
@@ -196,8 +196,11 @@ def _run(path: Path, number: int | None, memory_mib: int) -> Recording:
     return log.run(number)
 
 
-def _check_new(out: Path) -> None:
-    """Raise OSError if the file exists: a recording cannot be made again."""
+def _check_new(out: Path, log: Path) -> None:
+    """Raise OSError if the file exists, since a recording cannot be made again, or would be in the folder of the
+    recording: a server refuses a folder with other files in it."""
+    if log.is_dir() and log.resolve() in out.resolve().parents:
+        raise OSError(22, "is in the folder of the recording; expected another folder", str(out))
     if out.exists() or out.is_symlink():
         raise FileExistsError(17, "is there already; expected the name of a new file", str(out))
 

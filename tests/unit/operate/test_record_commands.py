@@ -200,6 +200,17 @@ def test_cut_refuses_what_it_cannot_do_and_writes_nothing(log: Path, tmp_path: P
     assert "is there already" in said(result)
 
 
+@pytest.mark.parametrize("command", ["cut", "anonymize"])
+def test_nothing_is_written_into_the_folder_of_a_recording(command: str, log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "000001.waggle-log.gz").write_bytes(gzip.compress(log.read_bytes()))
+    result = record(command, folder, folder / "part.gz")
+    assert result.exit_code == 2
+    assert "part.gz: is in the folder of the recording" in said(result)
+    assert [each.name for each in folder.iterdir()] == ["000001.waggle-log.gz"]
+
+
 def test_a_cut_behind_a_divergence_is_refused(log: Path, tmp_path: Path) -> None:
     log.write_bytes(log.read_bytes().replace(b'"node":"n1","reason"', b'"node":"n2","reason"', 1))
     with pytest.raises(RecordingError, match="this program decides differently at event 5, before the cut"):
