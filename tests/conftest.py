@@ -9,19 +9,19 @@ With `--few-examples`, Hypothesis tries a quarter of the examples; .ci/run tries
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import gc
+import importlib
 import os
 import ssl
 import time
 from collections.abc import Generator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvicorn.server
-from fastapi._compat import v2
-from httpx._transports import default
 from pydantic import TypeAdapter
 from typer import testing
 
@@ -36,15 +36,25 @@ _OFTEN = SimpleNamespace(**{**vars(asyncio), "sleep": lambda seconds: asyncio.sl
 uvicorn.server.asyncio = _OFTEN  # type: ignore[assignment]
 
 
+def _module(name: str, *attributes: str) -> Any:
+    """A module with these attributes, of a library that may be built otherwise in another release; None: it is."""
+    with contextlib.suppress(ImportError):
+        module = importlib.import_module(name)
+        if all(hasattr(module, attribute) for attribute in attributes):
+            return module
+    return None
+
+
 # Each client of httpx reads the certificates of all authorities, also for plain HTTP: an eighth of the CPU of tests
 # that talk to a server. They are read once for each place that the environment names.
-assert callable(default.create_ssl_context)
-_make_context = default.create_ssl_context
+_httpx = _module("httpx._transports.default", "create_ssl_context")
+_make_context = _httpx.create_ssl_context if _httpx is not None else None
 
 
 @functools.cache
 def _context_of(*_places: str | None) -> ssl.SSLContext:
-    return _make_context()
+    assert _make_context is not None
+    return cast("ssl.SSLContext", _make_context())
 
 
 def _create_ssl_context(
@@ -52,15 +62,17 @@ def _create_ssl_context(
 ) -> ssl.SSLContext:
     if (verify, cert, trust_env) == (True, None, True):
         return _context_of(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-    return _make_context(verify=verify, cert=cert, trust_env=trust_env)
+    assert _make_context is not None
+    return cast("ssl.SSLContext", _make_context(verify=verify, cert=cert, trust_env=trust_env))
 
 
-default.create_ssl_context = _create_ssl_context
+if _httpx is not None:
+    _httpx.create_ssl_context = _create_ssl_context
 
 
 # FastAPI makes a validator for each body and parameter of each route, again for each application: another sixth of that
 # time. Those of the same type with the same constraints are the same.
-assert v2.TypeAdapter is TypeAdapter
+_fastapi = _module("fastapi._compat.v2", "TypeAdapter")
 _ADAPTERS: dict[tuple[object, str, str], TypeAdapter[Any]] = {}
 
 
@@ -71,7 +83,8 @@ def _adapter_of(annotated: Any, *, config: Any = None) -> TypeAdapter[Any]:
     return _ADAPTERS[key]
 
 
-v2.TypeAdapter = _adapter_of  # type: ignore[assignment,misc]
+if _fastapi is not None and _fastapi.TypeAdapter is TypeAdapter:
+    _fastapi.TypeAdapter = _adapter_of
 
 
 # A new configuration lets go of the old one, which had been frozen: here of all tests, too, half a second for each.
