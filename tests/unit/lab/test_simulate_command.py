@@ -114,5 +114,5 @@ def test_a_page_is_written_and_broken_lines_are_left_out_and_told(files: list[st
     assert done.exit_code == 0, done.output
     text = page.read_text()
     assert text.startswith("<!DOCTYPE html>")
-    assert "The same jobs on the same nodes under packing, fgd." in text
+    assert "The same jobs on the same nodes under packing and fgd." in text
     assert "Broken lines, left out: 1: " in text

@@ -14,7 +14,7 @@ GREEDY = "tests.support.conformance.greedy"
 
 
 def tried(name: str, *only: str, limit: float = 1.0) -> Report:
-    request = Request(plugin=f"{GREEDY}:{name}", only=only, lives=2, steps=20, limit=limit, memory=512, seconds=10)
+    request = Request(plugin=f"{GREEDY}:{name}", only=only, lives=5, steps=20, limit=limit, memory=512, seconds=10)
     return run(request)
 
 

@@ -113,7 +113,7 @@ PLUGIN = Plugin(settings=Settings, create=lambda settings: sys.exit({status}))
 
 
 @pytest.mark.parametrize("status", [0, OUT_OF_MEMORY])
-def test_a_plug_in_that_exits_is_a_fault_that_is_named(
+def test_a_plug_in_that_exits_is_refused_and_named(
     status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever status it chooses: one was taken for a lack of memory."""
@@ -122,8 +122,8 @@ def test_a_plug_in_that_exits_is_a_fault_that_is_named(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     order = msgspec.structs.replace(ORDER, settings="algorithm: {name: exits}", algorithm="exits")
     answer = Child().run(order, nothing)
-    assert (answer.outcome, answer.status, answer.code) == ("failed", 500, "")
-    assert f"SystemExit: {status}" in answer.trace
+    assert (answer.outcome, answer.status, answer.code) == ("refused", 400, "")
+    assert f"algorithm 'exits' cannot be made: SystemExit({status})" in answer.error
 
 
 def test_a_fault_while_it_is_fed_passes_through_and_ends_it() -> None:
