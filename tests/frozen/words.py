@@ -33,7 +33,7 @@ GONE: dict[str, set[str]] = {}
 #: today's, kind included. The other tables are not used on it.
 REBUILT: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 #: Texts that were reworded: a pattern that the whole text matches, and what it is now (`\1` as in `re.sub`).
-TEXTS: list[tuple[str, str]] = []
+TEXTS: list[tuple[str, str]] = [(r"(.*), and 1 are left(.*)", r"\1, and 1 is left\2")]
 #: Fields of today, by today's kind, that are not compared: what is no plain data, and what is new.
 APART: dict[str, set[str]] = {
     "Outcome": {"resource_version"},  # came later
