@@ -16,7 +16,8 @@ Nothing of a plug-in is imported unless it is named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from typing import Any, Generic, TypeVar
@@ -82,20 +83,24 @@ def create(name: str, settings: Mapping[str, Any] | None = None) -> SchedulerAlg
     setting is wrong (the message names each field), or if it would end the process (`sys.exit`); and what it raises.
     """
     plugin = _load(name)
+    with _without_end(f"settings of algorithm {name!r}"):
+        try:
+            checked = plugin.settings.model_validate(dict(settings or {}))
+        except ValidationError as error:
+            raise AlgorithmError(f"settings of algorithm {name!r}: {explain(error, plugin.settings)}") from error
+    with _without_end(f"algorithm {name!r} cannot be made"):
+        return plugin.create(checked)
+
+
+@contextmanager
+def _without_end(what: str) -> Iterator[None]:
+    """Raise AlgorithmError for what would end the process: a plug-in may call sys.exit()."""
     try:
-        checked = plugin.settings.model_validate(dict(settings or {}))
-    except ValidationError as error:
-        raise AlgorithmError(f"settings of algorithm {name!r}: {explain(error, plugin.settings)}") from error
+        yield
     except (Exception, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise AlgorithmError(f"settings of algorithm {name!r}: {plugins.said(error)}") from error
-    try:
-        return plugin.create(checked)
-    except (Exception, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # it may call sys.exit()
-        raise AlgorithmError(f"algorithm {name!r} cannot be made: {plugins.said(error)}") from error
+        raise AlgorithmError(f"{what}: {plugins.said(error)}") from error
 
 
 def parser(name: str) -> Callable[[str], Any] | None:

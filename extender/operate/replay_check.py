@@ -107,12 +107,11 @@ class _Check:
             raise RecordingError(f"{recording.name}: cannot be replayed: {'; '.join(refused)}")
         with prints_on_stderr():
             doubted = doubts(recording)
-        if doubted and header.waggle == 1 and not anyway:
-            raise RecordingError(
-                f"{recording.name}: this program may decide differently, and a log of format 1 has no answers to "
-                f"compare with: {'; '.join(doubted)}; --anyway replays it with the constants of this program"
-            )
-        with prints_on_stderr():
+            if doubted and header.waggle == 1 and not anyway:
+                raise RecordingError(
+                    f"{recording.name}: this program may decide differently, and a log of format 1 has no answers to "
+                    f"compare with: {'; '.join(doubted)}; --anyway replays it with the constants of this program"
+                )
             counts, parts = self._counts, self._parts(jobs)
         for part in parts:
             counts.add_part(part)

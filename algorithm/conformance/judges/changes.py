@@ -68,7 +68,7 @@ class EverythingGivenBack(Judge):
         for node in () if differs or self.life.history else sorted(self.life.nodes):
             differs = differs or filled(self.life, fresh, used, pods[0], node)
         promise(not differs, f"all pods are gone, and it is not as without them. {differs}")
-        self._is_forgotten(str(numbers(self._fresh())["inspect()"]))
+        self._is_forgotten()
 
     def _fresh(self) -> Guarded:
         fresh = Guarded(self.life.create, self.life.guard)
@@ -80,13 +80,15 @@ class EverythingGivenBack(Judge):
             fresh.set_lingering_pods(self.life.lingering)
         return fresh
 
-    def _is_forgotten(self, new: str) -> None:
-        """Whether pages name no pods, and no deleted nodes but those that a `new` algorithm names, which knows them
-        from its settings."""
+    def _is_forgotten(self) -> None:
+        """Whether pages name no pods, and no deleted nodes but those that a new algorithm names, which knows them from
+        its settings."""
         shown = str(numbers(self.life.algorithm)["inspect()"])
         named = sorted(uid for uid, pod in self.life.seen.items() if uid in shown or str(pod.key) in shown)
         promise(not named, f"all pods are gone, and inspect() still names {', '.join(named)}")
-        nodes = sorted(name for name in self.life.gone_nodes if _names(shown, name) and not _names(new, name))
+        nodes = sorted(name for name in self.life.gone_nodes if _names(shown, name))
+        new = str(numbers(self._fresh())["inspect()"]) if nodes else ""
+        nodes = [name for name in nodes if not _names(new, name)]
         promise(not nodes, f"all pods are gone, and inspect() still names {', '.join(nodes)}, which was deleted")
 
 

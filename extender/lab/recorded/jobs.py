@@ -19,7 +19,7 @@ from algorithm.interface import PodDescription, PodRefused, SchedulerAlgorithm
 from algorithm.model import CPU as CORES
 from algorithm.model import MEMORY as BYTES
 from algorithm.model import Pod
-from algorithm.packing.gangs import GANG, GANG_MIN, membership
+from algorithm.packing.gangs import GANG, GANG_MIN, membership_or_none
 from extender.core.said import type_name
 from extender.lab.recorded.lives import How, PodLife, likeness
 from extender.lab.workload import CPU, GPU, MEMORY
@@ -103,10 +103,7 @@ class Describer:
 
 
 def _gang_by_annotations(pod: Pod) -> str:
-    try:
-        declared = membership(pod)
-    except PodRefused:  # its author declared it wrongly
-        return ""
+    declared = membership_or_none(pod)
     return str(declared.gang) if declared is not None and declared.minimum > 1 else ""
 
 

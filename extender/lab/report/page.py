@@ -116,9 +116,9 @@ def _head(results: Results, title: str) -> str:
     until = max((run.measures.until for run in results.runs), default=0.0)
     facts.append((duration(until), "simulated"))
     shown = "".join(f"<li><b>{value}</b>{name}</li>" for value, name in facts)
-    names = ", ".join(run.name for run in results.runs[:-1])
-    names += "".join(f"{' and ' if names else ''}{run.name}" for run in results.runs[-1:])
-    lead = f"The same jobs on the same nodes under {names}."
+    names = [run.name for run in results.runs]
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    lead = f"The same jobs on the same nodes under {listed}."
     return (
         f'<header><h1>{text(title, 100)}</h1><p class="lead">{text(lead, 400)}</p>'
         f'<ul class="facts">{shown}</ul></header>'
