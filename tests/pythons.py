@@ -91,7 +91,16 @@ def main(arguments: list[str]) -> int:
             print(f"pythons: there is no Python {version} on this machine: NOT TESTED", flush=True)
             continue
         print(f"pythons: {version} ({python})", flush=True)
-        tests = [environment(version, python), "-m", "pytest", "-m", "not slow", "--numprocesses", "2"]
+        tests = [
+            environment(version, python),
+            "-m",
+            "pytest",
+            "-m",
+            "not slow",
+            "--few-examples",
+            "--numprocesses",
+            "2",
+        ]
         done = subprocess.run([*tests, *TESTS, *arguments], cwd=ROOT, check=False)
         if done.returncode:
             failed.append(version)
