@@ -128,11 +128,16 @@ class ClaimRuntime:
         if self.loop.broken or self.loop.stopping:
             self._refuse_all()
 
-    def leave(self, request: str) -> None:
-        """Forget a call whose caller disconnected: nothing stays claimed for it, and its `done` is not called."""
-        if self._calls.pop(request, None) is not None:
-            self._asked.pop(request, None)
-            self.handle(CallerGone(request))
+    def leave(self, request: str) -> bool:
+        """Forget a call whose caller disconnected: nothing stays claimed for it, and its `done` is not called.
+
+        Return False if it has been answered: its `done` was called, or is about to be, in another thread.
+        """
+        if self._calls.pop(request, None) is None:
+            return False
+        self._asked.pop(request, None)
+        self.handle(CallerGone(request))
+        return True
 
     def _deliver(self, instruction: ClaimInstruction) -> None:
         if isinstance(instruction, Answered):

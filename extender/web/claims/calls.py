@@ -1,8 +1,8 @@
 """Calls to the engine of claims as coroutines, and requests that are answered later (`Prefer: respond-async`).
 
-answered(event) --> the answer                 the caller's connection stays open until then
-     |  the caller disconnects
-     +--> CallerGone: nothing stays claimed for the request
+answered(event) --> the answer --> is_lost(): the last look at the connection before the answer is sent
+     |  the caller disconnects              |
+     +--> CallerGone, or a release: nothing stays claimed for the request
 
 queued(event)   --> returns at once            the caller asks for the result later, by the claim's id
 """
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import msgspec
+from starlette.requests import Request
 from starlette.types import Message
 
 from extender.claims.codes import ClaimCode
@@ -24,6 +25,7 @@ from extender.claims.engine import ClaimEngine
 from extender.claims.events import Answered, ClaimAsked, ReleaseAsked, RenewAsked
 from extender.claims.records import PoolKey
 from extender.server.claims.runtime import Call, ClaimRuntime
+from extender.web.http.departure import has_peer_left
 
 #: How many requests without a connection are remembered, and for how many seconds after their end.
 MOST_QUEUED = 10_000
@@ -72,21 +74,44 @@ class Calls:
         #: When requests without a connection ended, with their names, in order.
         self._ends: deque[tuple[float, str]] = deque()
 
-    async def answered(self, call: Call, receive: Callable[[], Awaitable[Message]]) -> Answered:
+    async def answered(self, asked: ClaimAsked, receive: Callable[[], Awaitable[Message]]) -> Answered:
         """Return the answer. Raises CallerDisconnected if the caller disconnects; then nothing stays claimed."""
-        answer = self.ask(call)
+        answer = self.ask(asked)
         if answer.done():
             return answer.result()
         gone = asyncio.ensure_future(_disconnected(receive))
+        is_answered = False
         try:
             await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+            is_answered = answer.done()
         finally:
             gone.cancel()
-            if not answer.done():
-                self._runtime.leave(call.request)
-        if answer.done():
+            if not is_answered and not self._runtime.leave(asked.request):
+                # Another thread has answered it, and the event loop has yet to see that.
+                answer.add_done_callback(lambda late: self._give_back(asked, late.result()))
+        if is_answered:
             return answer.result()
         raise CallerDisconnected
+
+    def is_lost(self, asked: ClaimAsked, answer: Answered, request: Request) -> bool:
+        """Return whether the caller of an answered request has disconnected; then nothing stays claimed.
+
+        Call it right before the answer is sent: the event loop must not run in between.
+        """
+        if not has_disconnected(request):
+            return False
+        self._give_back(asked, answer)
+        return True
+
+    def _give_back(self, asked: ClaimAsked, answer: Answered) -> None:
+        """Release the claim of an answer that nobody gets. With a key it stays: another call may have been answered with
+        it, and the key gets it again."""
+        if answer.code is ClaimCode.CLAIMED and not asked.key:
+            self.cancel(asked)
+
+    def cancel(self, asked: ClaimAsked) -> None:
+        """End a request, or the claim that it has got. Nobody waits for that."""
+        self._runtime.ask(ReleaseAsked(self._runtime.new_request(), asked.claim), lambda _: None)
 
     async def finished(self, call: ReleaseAsked | RenewAsked) -> Answered:
         """Return the answer. If the caller disconnects, the call continues, because it is about an existing claim.
@@ -164,13 +189,16 @@ def _set(answer: asyncio.Future[Answered], found: Answered) -> None:
         answer.set_result(found)
 
 
-def has_disconnected(receive: Callable[[], Awaitable[Message]]) -> bool:
+def has_disconnected(request: Request) -> bool:
     """Return whether the caller is known to have disconnected. Its request must have been read.
 
     The event loop does not run meanwhile, so that the state of the connection is the same when the answer is sent.
-    Starlette's `is_disconnected` lets the loop run once, and misses a disconnect that the loop notices then.
+    Starlette's `is_disconnected` lets the loop run once, and misses a disconnect that the loop notices then. Neither the
+    loop nor ASGI's `receive` knows of a disconnect that the kernel alone has seen: see `departure`.
     """
-    step = receive().__await__()
+    if has_peer_left(request.scope):
+        return True
+    step = request.receive().__await__()
     try:
         next(step)
     except StopIteration as ended:

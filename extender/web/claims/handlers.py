@@ -53,8 +53,8 @@ _log = structlog.get_logger(__name__)
 
 #: Bytes of a body.
 _LARGEST_BODY = 512 * 1024
-#: nginx's status for a caller that has disconnected. It appears in metrics only.
-_GONE = 499
+#: nginx's status for a caller that has disconnected. It reads the answer if it has only stopped sending.
+_GONE = Answered(request="", code=ClaimCode.CANCELLED, detail="the caller disconnected before its answer was sent")
 #: The largest `Retry-After`, seconds.
 _LATEST_RETRY = 30.0
 #: How many pools an answer names at most.
@@ -113,13 +113,16 @@ class ClaimHandlers:
                 return _refusal(answer)
             prefer = ",".join(request.headers.getlist("prefer"))
             if _PREFER.search(prefer):
-                return await self._claim_later(asked, prefer)
+                response = await self._claim_later(asked, prefer)
+                if asked.key or not has_disconnected(request):
+                    return response
+                self._calls.cancel(asked)  # nobody else knows its id
+                return _refusal(_GONE)
             answer = await self._calls.answered(asked, request.receive)
         except (CallerDisconnected, ClientDisconnect):
-            return Response(status_code=_GONE)
-        if answer.code is ClaimCode.CLAIMED and not asked.key and has_disconnected(request.receive):
-            self._give_back(answer)
-            return Response(status_code=_GONE)
+            return _refusal(_GONE)
+        if self._calls.is_lost(asked, answer, request):
+            return _refusal(_GONE)
         return self._answer(asked, answer)
 
     def _asked(self, pool: PoolKey, wanted: ClaimRequest, tenant: str) -> ClaimAsked:
@@ -165,11 +168,6 @@ class ClaimHandlers:
         body = self._view(known.claim, known)
         headers = {"Location": f"/v1/claims/{known.claim}", "Preference-Applied": "respond-async"}
         return _json(202, body, headers)
-
-    def _give_back(self, answer: Answered) -> None:
-        """Release a claim whose caller disconnected before the answer was sent."""
-        release = ReleaseAsked(self._runtime.new_request(), answer.claim)
-        self._runtime.ask(release, lambda _: None)
 
     def _answer(self, asked: ClaimAsked, answer: Answered) -> Response:
         if answer.code is not ClaimCode.CLAIMED:

@@ -34,7 +34,7 @@ from extender.server.claims.service import ClaimService
 from extender.server.similar import did_you_mean, similar
 from extender.web.claims.bodies import ClaimRequest
 from extender.web.claims.callers import Callers
-from extender.web.claims.calls import CallerDisconnected, Calls, has_disconnected
+from extender.web.claims.calls import CallerDisconnected, Calls
 from extender.web.claims.handlers import new_claim
 from extender.web.claims.reading import read_model
 from extender.web.e2b.bodies import NewSandbox, Note, Refresh, Timeout, detail_body, note_of, sandbox_body
@@ -88,11 +88,10 @@ class E2bHandlers:
             annotations=((SANDBOX_ANNOTATION, note.text()),),
         )
         answer = await self._calls.answered(asked, request.receive)
+        if self._calls.is_lost(asked, answer, request):
+            raise CallerDisconnected
         if answer.code is not ClaimCode.CLAIMED:
             return refusal(answer)
-        if not key and has_disconnected(request.receive):
-            self._runtime.ask(ReleaseAsked(self._runtime.new_request(), answer.claim), lambda _: None)
-            return Response(status_code=_GONE)
         (pod,) = answer.pods
         return _json(201, sandbox_body(answer.claim, pod.name, wanted.templateID, self._settings.domain))
 
@@ -284,7 +283,7 @@ def e2b_routes(service: ClaimService, callers: Callers, bodies: Budget, metrics:
         except BadRequest as problem:
             found = bad_request(problem)
         except (CallerDisconnected, ClientDisconnect):
-            found = Response(status_code=_GONE)
+            found = error(_GONE, "the caller disconnected before its answer was sent")
         counted.count(call, found.status_code)
         return found
 

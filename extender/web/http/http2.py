@@ -347,6 +347,9 @@ class Http2(Receiving):
 
     def send(self, stream: Stream, data: bytes, *, last: bool) -> None:
         self._send(stream, data, last=last)
+        if last:
+            # Its handler may have looked whether the peer is there: the loop must not read its end before this is sent.
+            self._flush()
 
     def page_ended(self, stream: Stream, *, cancelled: bool = False) -> None:
         self._running -= 1

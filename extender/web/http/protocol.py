@@ -34,6 +34,7 @@ from uvicorn.server import ServerState
 
 from extender.web.errors import BadRequest
 from extender.web.http.calls import Call, Cycle, Flow, soon_in
+from extender.web.http.departure import departure_extension
 from extender.web.http.outlet import GONE, Outlet, limit_read_buffer
 from extender.web.http.peers import Peer
 from extender.web.limits.budget import Budget, budgets_of
@@ -132,6 +133,7 @@ class WaggleProtocol(HttpToolsProtocol):
         self._outlet = Outlet(transport, self._answers, self._on_outlet, self._peer.address)
         limit_read_buffer(transport)
         super().connection_made(self._outlet)
+        self._extensions = departure_extension(self._outlet)
         self._flow = self.flow = Flow(self._outlet, self._go_on)
         self._idle_since = self.loop.time()
         self._soon = soon_in(self.loop)
@@ -308,6 +310,7 @@ class WaggleProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]  # uvicorn's own type knows none
         self._deadline = self.loop.time() + HEAD_SECONDS
         self._begin_head()
 

@@ -28,6 +28,7 @@ from h2.events import (
 from h2.exceptions import StreamClosedError
 from uvicorn.server import ServerState
 
+from extender.web.http.departure import departure_extension
 from extender.web.http.page_runs import scope_of
 from extender.web.http.peers import Peer
 from extender.web.http.sending import Sending
@@ -117,6 +118,7 @@ class Receiving(Sending):
         self._streams[number] = stream
         if endpoint is None:
             stream.scope = scope_of(method, target, headers) | self._addresses | {"state": {"peer": self._peer}}
+            stream.scope["extensions"] = departure_extension(self._transport)
             self._pages[number] = stream
             self._begin_at_once(stream)
         if not complete:

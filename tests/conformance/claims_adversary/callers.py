@@ -125,8 +125,8 @@ class Callers:
             said = b""
         ask.answered = time.monotonic()
         if said.startswith(b"HTTP/1.1 "):
-            ask.left = False
             ask.status = int(said[9:12])
+            ask.left = ask.status == 499  # it went first
             lines, _, content_ = said.partition(b"\r\n\r\n")
             ask.headers = dict(line.lower().split(": ", 1) for line in lines.decode().split("\r\n")[1:])
             ask.answer = json.loads(content_)

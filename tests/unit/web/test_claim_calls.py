@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from starlette.requests import Request
 from starlette.types import Message
 
 from extender.claims.codes import ClaimCode
@@ -24,9 +25,9 @@ def test_nothing_happens_between_the_look_at_the_connection_and_what_is_sent_nex
             return {"type": "http.disconnect"}
 
         asyncio.get_running_loop().call_soon(gone.set)  # the end of the connection is noticed next
-        found = [has_disconnected(receive), gone.is_set()]
+        found = [has_disconnected(Request({"type": "http"}, receive)), gone.is_set()]
         await asyncio.sleep(0)
-        return [*found, has_disconnected(receive)]
+        return [*found, has_disconnected(Request({"type": "http"}, receive))]
 
     assert asyncio.run(run()) == [False, False, True]
 
@@ -54,4 +55,4 @@ def test_a_caller_that_still_sends_is_there() -> None:
     async def receive() -> Message:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    assert not has_disconnected(receive)
+    assert not has_disconnected(Request({"type": "http"}, receive))

@@ -310,8 +310,10 @@ class ClaimObjects:
         own, tracked.own = tracked.own, None
         assert own is not None
         if own.answer is None:
-            tracked.leaving.add(own.claim)
-            self._runtime.leave(tracked.request)
+            if self._runtime.leave(tracked.request):
+                tracked.leaving.add(own.claim)
+            else:  # it has been answered, and the answer is on its way here
+                self._release(tracked, own.claim)
         elif own.answer.code is ClaimCode.CLAIMED and own.claim not in tracked.leaving:
             self._release(tracked, own.claim)
         self.timers.set(tracked.uid, now)
