@@ -104,8 +104,8 @@ class Calls:
         return True
 
     def _give_back(self, asked: ClaimAsked, answer: Answered) -> None:
-        """Release the claim of an answer that nobody gets. With a key it stays: another call may have been answered with
-        it, and the key gets it again."""
+        """Release the claim of an answer that nobody gets. With a key it stays, because another call may have been
+        answered with it, and the key gets it again."""
         if answer.code is ClaimCode.CLAIMED and not asked.key:
             self.cancel(asked)
 
@@ -193,8 +193,8 @@ def has_disconnected(request: Request) -> bool:
     """Return whether the caller is known to have disconnected. Its request must have been read.
 
     The event loop does not run meanwhile, so that the state of the connection is the same when the answer is sent.
-    Starlette's `is_disconnected` lets the loop run once, and misses a disconnect that the loop notices then. Neither the
-    loop nor ASGI's `receive` knows of a disconnect that the kernel alone has seen: see `departure`.
+    Starlette's `is_disconnected` lets the loop run once, and misses a disconnect that the loop notices then. A
+    disconnect that the kernel alone has seen is known neither to the loop nor to ASGI's `receive`: see `departure`.
     """
     if has_peer_left(request.scope):
         return True
