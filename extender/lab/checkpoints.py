@@ -33,6 +33,7 @@ from extender.lab.results import JobResult, Run, Stay
 from extender.lab.run.simulation import Ended, RunOptions, Simulation
 from extender.lab.workload import Workload
 from extender.recording.checkpoint import WITHOUT
+from extender.recording.files import named_in_errors
 from extender.recording.graph.kinds import GraphError, Kinds
 from extender.recording.graph.reading import decode
 from extender.recording.graph.writing import encode
@@ -117,6 +118,7 @@ class Keeper:
         self.path = path
         self._kinds = kinds_of(runs)
         self._inputs, self._program = digest(workload, runs), digests(_packages_of(runs))
+        _tidy(path)
 
     def keep(self, progress: Progress) -> None:
         """Write a checkpoint. Raises OSError, CheckpointError."""
@@ -124,11 +126,32 @@ class Keeper:
         _write(self.path, progress, Head(FORMAT, self._inputs, release(), self._program, moment), self._kinds)
 
 
+def _tidy(path: Path) -> None:
+    """Delete what processes that were killed have left of a checkpoint that they were writing."""
+    begin = f".{path.name}."
+    for each in path.parent.iterdir():
+        number = each.name.removeprefix(begin)
+        if each.name.startswith(begin) and number.isdecimal() and not _runs(int(number)):
+            each.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    if process == os.getpid():  # of a process before this one: in a container all have the same number
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def _write(path: Path, progress: Progress, head: Head, kinds: Kinds) -> None:
     """Replace the file by a checkpoint. Raises OSError, CheckpointError if the algorithm has what cannot be written."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with gzip.GzipFile(partial, "wb", compresslevel=1, mtime=0) as file:
+        with named_in_errors(path), gzip.GzipFile(partial, "wb", compresslevel=1, mtime=0) as file:
             digested = hashlib.sha256()
             for line in _lines(progress, head, kinds):
                 digested.update(line + b"\n")

@@ -37,7 +37,7 @@ from extender.plan.reading.keys import Keys
 from extender.plan.reading.renaming import Renaming, collecting
 from extender.recording.checkpoint import Start, engine_of
 from extender.recording.encoding import LineWriter, fields_of_records, instructions_of
-from extender.recording.files import CompressedFile
+from extender.recording.files import NewFile
 from extender.recording.held import Held
 from extender.recording.log import Recording
 from extender.recording.records import FORMAT, Gap, Header, RecordingError, Step
@@ -87,7 +87,7 @@ def anonymize(recording: Recording, out: Path, *, keep_keys: Iterable[str] = ())
             f"--keep-key: no label, annotation or taint in {recording.name} has the key {', '.join(unused)}"
         )
     renaming, numbers = numbered(found, fixed, words, keys)
-    file = CompressedFile(out, complete=True)
+    file = NewFile(out)
     try:
         made = _write(recording, start, state, _Events(renaming, keys), numbers, file)
         file.finish()
@@ -121,7 +121,7 @@ def _names(
 class _Writing:
     """Writes lines, and looks for names that are left in them."""
 
-    def __init__(self, file: CompressedFile, numbers: Mapping[str, str], keys: Keys) -> None:
+    def __init__(self, file: NewFile, numbers: Mapping[str, str], keys: Keys) -> None:
         self._file = file
         names = {name for name, number in numbers.items() if name != number and not keys.is_word(name)}
         self._names = {name.encode() for name in names | keys.domains() if len(name) >= _SHORTEST}
@@ -139,7 +139,7 @@ def _write(
     state: State | None,
     events: _Events,
     numbers: dict[str, str],
-    file: CompressedFile,
+    file: NewFile,
 ) -> Anonymized:
     header = msgspec.structs.replace(events.header(recording.header), segment=1, first=start.number + 1, gap="")
     writing, writer = _Writing(file, numbers, events.keys), LineWriter()

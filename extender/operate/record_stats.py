@@ -11,7 +11,7 @@ import msgspec
 from extender.logs.printable import printable
 from extender.operate.look_text import table
 from extender.recording.encoding import instructions_of
-from extender.recording.files import files_in
+from extender.recording.lines import size_of
 from extender.recording.log import Log, Recording
 from extender.recording.records import Gap
 from extender.recording.replaying import is_decision
@@ -58,23 +58,20 @@ class RunStats(msgspec.Struct):
 
 def stats_of(log: Log, run: int | None = None) -> list[RunStats]:
     """Return one for each run, or for that of this number. Raises RecordingError or OSError."""
-    checkpoints = {each.path: each.path.stat().st_size for each in files_in(log.path)} if log.path.is_dir() else {}
-    return [_of_run(recording, checkpoints) for recording in (log.recordings if run is None else [log.run(run)])]
+    return [_of_run(recording) for recording in (log.recordings if run is None else [log.run(run)])]
 
 
-def _of_run(recording: Recording, sizes: dict[Path, int]) -> RunStats:
+def _of_run(recording: Recording) -> RunStats:
     header = recording.header
-    made = [
-        {"event": start.number, "bytes": sizes.get(Path(start.head.path), 0)}
-        for start in recording.starts
-        if start.head is not None
-    ]
+    own = {segment.path for segment in recording.segments}
+    paths = [(start.number, Path(start.head.path)) for start in recording.starts if start.head is not None]
+    made = [{"event": number, "bytes": 0 if path in own else size_of(path)} for number, path in paths]
     found = RunStats(
         header.algorithm,
         header.release,
         header.waggle,
         len(recording.segments),
-        sum(each.path.stat().st_size for each in recording.segments),
+        sum(size_of(each.path) for each in recording.segments),
         made,
     )
     _count(recording, found)

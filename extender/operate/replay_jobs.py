@@ -23,6 +23,7 @@ from extender.operate.quiet_collector import quiet_collector
 from extender.operate.replay_part import PartResult, part_or_refusal
 from extender.operate.standstill import standstill_said
 from extender.recording.checkpoint import Start
+from extender.recording.lines import size_of
 from extender.recording.log import Recording, Segment
 from extender.recording.records import RecordingError, Step
 from extender.recording.replaying import first_start
@@ -43,7 +44,7 @@ def default_jobs() -> int:
 def starts_of_parts(recording: Recording, jobs: int) -> list[Start]:
     """Return where at most so many parts begin: they have about the same size. Raises RecordingError or OSError."""
     first = first_start(recording)
-    sizes = [segment.path.stat().st_size for segment in recording.segments]
+    sizes = [size_of(segment.path) for segment in recording.segments]
 
     def before(start: Start) -> int:
         """The bytes of the segments before the one that goes on after this start."""

@@ -17,7 +17,7 @@ import msgspec
 
 from extender.recording.checkpoint import CheckpointHead, encode_checkpoint
 from extender.recording.encoding import LineWriter, fields_of_records
-from extender.recording.files import CompressedFile
+from extender.recording.files import NewFile
 from extender.recording.log import Recording
 from extender.recording.records import FORMAT, Gap, RecordingError, Step
 from extender.recording.replaying import Replay, start_before
@@ -40,7 +40,7 @@ def cut(recording: Recording, is_before: Callable[[Step], bool], is_after: Calla
     """
     first, last = _wanted(recording, is_before, is_after)
     engine, number = _engine_before(recording, first)
-    file = CompressedFile(out, complete=True)
+    file = NewFile(out)
     try:
         if engine is not None:
             for line in encode_checkpoint(engine, _head(recording, engine)):

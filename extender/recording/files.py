@@ -16,6 +16,7 @@ import os
 import re
 import stat
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -223,3 +224,27 @@ class CompressedFile:
         if self._temporary is not None or delete:
             with contextlib.suppress(OSError):
                 (self._temporary or self.path).unlink()
+
+
+class NewFile(CompressedFile):
+    """A file that a command writes: complete, or not there. An OSError names it, also that of a full disk."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, complete=True)
+
+    def _put(self, data: bytes) -> None:
+        with named_in_errors(self.path):
+            super()._put(data)
+
+    def finish(self) -> None:
+        with named_in_errors(self.path):
+            super().finish()
+
+
+@contextlib.contextmanager
+def named_in_errors(path: Path) -> Iterator[None]:
+    """Let each OSError name the file that was to be written: that of a full disk names none."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -97,5 +97,18 @@ def reopened(path: Path) -> Lines:
     try:
         return Lines(path)
     except FileNotFoundError as error:
-        why = "a server that records deletes its oldest files; try again, or copy the folder first"
-        raise RecordingError(f"{path}: was deleted while the log was read: {why}") from error
+        raise deleted(path) from error
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file that was there when its log was opened. Raises as `reopened`."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError as error:
+        raise deleted(path) from error
+
+
+def deleted(path: Path | str) -> RecordingError:
+    """Return an error about a file that was deleted meanwhile."""
+    why = "a server that records deletes its oldest files; try again, or copy the folder first"
+    return RecordingError(f"{path}: was deleted while the log was read: {why}")

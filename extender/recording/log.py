@@ -24,13 +24,16 @@ from extender.recording.checkpoint import CheckpointHead, Start, read_head, skip
 from extender.recording.encoding import Answer, End, LineReader
 from extender.recording.files import CHECKPOINT, LOG, files_in
 from extender.recording.held import MOST_MIB
-from extender.recording.lines import GZIP, Lines, reopened
+from extender.recording.lines import GZIP, Lines, deleted, reopened
 from extender.recording.records import Gap, Header, RecordingError, Step
 
 #: Segments that are looked at: a folder has some dozens.
 MOST_SEGMENTS = 20_000
 #: How often a folder is looked at from which somebody deletes files meanwhile.
 _LOOKS = 5
+#: Bytes of a file that may have a part of a header and nothing else: in a folder its name says that it is a segment,
+#: and a machine that fails leaves any part of it.
+_MOST_BEGUN, _SHORTEST = 1 << 20, 64
 _CHECKPOINT_BEGINS = b'{"waggle_checkpoint":'
 
 
@@ -100,18 +103,14 @@ class Recording:
         yield from reader
         if following is None:
             self.ended = None if reader.why else reader.ended
-            if reader.cut_off:
+            if reader.cut_off or (reader.ended is None and segment.header.waggle > 1):
                 end = "(the server was killed, or still runs)"
-                self.remarks.append(f"{segment.path}: {reader.cut_off} after event {reader.last} {end}")
+                self.remarks.append(f"{segment.path}: it was cut off after event {reader.last} {end}")
             elif reader.why:
                 went_on = f"the recording ended after event {reader.last}, and the server went on: {reader.why}"
                 self.remarks.append(f"{segment.path}: {went_on}")
-            elif reader.ended is None and segment.header.waggle > 1:
-                self.remarks.append(
-                    f"{segment.path}: the server was killed, or is still running, after event {reader.last}"
-                )
         elif reader.cut_off and not following.header.gap:
-            raise RecordingError(f"{segment.path}: {reader.cut_off} after event {reader.last}, and others follow")
+            raise RecordingError(f"{segment.path}: it was cut off after event {reader.last}, and others follow")
 
 
 def _missing(segment: Segment, following: Segment, last: int) -> str:
@@ -215,7 +214,12 @@ def open_log(path: Path) -> Log:
     for _ in range(_LOOKS - 1):
         with contextlib.suppress(FileNotFoundError):
             return _opened(path)
-    return _opened(path)
+    try:
+        return _opened(path)
+    except FileNotFoundError as error:
+        if not path.is_dir() or error.filename is None:
+            raise
+        raise deleted(error.filename) from error
 
 
 def _opened(path: Path) -> Log:
@@ -232,7 +236,8 @@ def _opened(path: Path) -> Log:
         checkpoints = [beside] if beside != path and beside.is_file() else []
     if len(segments) > MOST_SEGMENTS:
         raise RecordingError(f"{path}: {len(segments)} segments, expected at most {MOST_SEGMENTS}")
-    opened = [each for each in map(_open_segment, segments) if each is not None]
+    most_begun = _MOST_BEGUN if path.is_dir() else _SHORTEST
+    opened = [each for each in (_open_segment(segment, most_begun) for segment in segments) if each is not None]
     if not opened:
         raise RecordingError(f"{path}: nothing is recorded in it yet")
     starts = [read_head(each) for each in checkpoints]
@@ -243,8 +248,9 @@ def _run(segment: Segment) -> str:
     return segment.header.recording
 
 
-def _open_segment(path: Path) -> Segment | None:
-    """The segment; None if the server was killed before it had written the header."""
+def _open_segment(path: Path, most_begun: int) -> Segment | None:
+    """The segment; None if the server was killed before it had written the header. Such a file has less than
+    `most_begun` bytes."""
     with Lines(path) as lines:
         text = next(lines, None)
         joined = None
@@ -255,7 +261,7 @@ def _open_segment(path: Path) -> Segment | None:
                 skip(again)
                 text = next(again, None)
                 return Segment(path, encoding.decode_header(text or b"", f"{path}:{again.number}"), joined)
-        if text is None and lines.cut_off and path.stat().st_size < 64 and _may_be_begun(path):
+        if text is None and lines.cut_off and path.stat().st_size < most_begun and _may_be_begun(path):
             return None
         return Segment(path, encoding.decode_header(text or b"", str(path)), joined)
 

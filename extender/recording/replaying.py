@@ -200,7 +200,7 @@ def start_before(recording: Recording, *, at: float | None = None, number: int |
     if not fitting:
         first_start(recording)
         raise RecordingError(
-            f"{recording.name}: the earliest event that can still be replayed is {recording.starts[0].number}"
+            f"{recording.name}: only what follows event {recording.starts[0].number} can still be replayed"
         )
     return fitting[-1]
 

@@ -12,6 +12,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 from algorithm.registry import available
+from extender.recording.files import named_in_errors
 
 #: The longest name: it becomes part of names of files, and of metrics.
 LONGEST = 50
@@ -81,7 +82,7 @@ def write(folder: Path, name: str) -> list[str]:
         for path, text in sorted(texts.items()):
             target = folder / path
             _make_folder(target.parent, made)
-            with target.open("x", encoding="utf-8") as file:
+            with named_in_errors(target), target.open("x", encoding="utf-8") as file:
                 made.append(target)
                 file.write(text)
     return sorted(texts)

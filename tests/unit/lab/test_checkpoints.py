@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -20,6 +23,7 @@ from extender.lab.workload import Workload
 from tests.support.installed import install
 from tests.support.lab.hived import hived_settings
 from tests.support.lab.workloads import random_workload
+from tests.support.small_files import files_of_at_most
 
 RUNS = [RunOptions(algorithm=name, name=name, seed=1, stays=True) for name in ("packing", "fgd")]
 HIVED = RunOptions(algorithm="hived", name="hived", settings=hived_settings(["n0", "n1"], {"a": 1, "b": 1}))
@@ -170,3 +174,28 @@ def test_what_is_broken_is_named(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError) as caught:
             read(path, workload, RUNS)
         assert message in str(caught.value)
+
+
+# -- what is left behind ----------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_that_a_full_disk_does_not_take_is_named_and_the_old_one_stays(tmp_path: Path) -> None:
+    workload, path = workload_of(2), tmp_path / "checkpoint"
+    before = kept(path, workload)
+    with files_of_at_most(500), pytest.raises(OSError, match="File too large") as raised:
+        kept(path, workload)
+    assert raised.value.filename == str(path)
+    assert gzip.decompress(path.read_bytes()) == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_process_has_left_of_a_checkpoint_is_deleted(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    path = tmp_path / "checkpoint"
+    left = [f".checkpoint.{number}" for number in (ended.pid, os.getpid(), "9" * 30)]
+    others = [f".checkpoint.{os.getppid()}", ".checkpoint.old", "checkpoint.1", f".other.{ended.pid}"]
+    for name in (*left, *others):
+        (tmp_path / name).write_text("half")
+    Keeper(path, workload_of(2), RUNS)
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -16,6 +17,7 @@ from extender.embedded.kubescheduler.config import from_kube_scheduler_configura
 from extender.lab.workload_file import decode
 from extender.operate.scaffold.writing import LONGEST, ScaffoldError, check_name, contents, name_for, write
 from extender.settings import Settings
+from tests.support.small_files import files_of_at_most
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -147,3 +149,11 @@ def test_a_parent_that_is_a_file_is_named(tmp_path: Path) -> None:
     status, said = run(tmp_path / "file" / "new", "--name", "quota")
     assert status == 2
     assert "file" in said
+
+
+def test_a_file_that_a_full_disk_does_not_take_is_named(tmp_path: Path) -> None:
+    with files_of_at_most(10):
+        result = CliRunner().invoke(app, ["new-algorithm", str(tmp_path / "first_try")])
+    assert result.exit_code == 2
+    assert re.search(rf"{tmp_path}/first_try/\S+: File too large", "".join(result.output.splitlines()))
+    assert not (tmp_path / "first_try").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
 from extender.cli import app
+from extender.operate.record_stats import stats_of
 from extender.recording.cutting import cut
 from extender.recording.encoding import encode_instructions
+from extender.recording.files import CHECKPOINT, LOG, name_of
 from extender.recording.log import open_log
 from extender.recording.records import RecordingError
 from extender.recording.replaying import Replay, is_decision
@@ -24,6 +27,7 @@ from extender.replay.texts import decision_text
 from extender.scheduling.events import Candidate, PodSeen, PreemptAnswer, PreemptRequested
 from tests.support.engine.lives import Life, lives
 from tests.support.engine.scripted_log import two_nodes
+from tests.support.small_files import files_of_at_most
 
 
 def record(*arguments: object) -> Result:
@@ -270,3 +274,51 @@ def test_every_command_counts_the_same_decisions(algorithm: str, tmp_path: Path)
     assert (len(shown), sum(run["decisions"].values())) == (count, count)
     assert f"{count} decisions" in record("stats", tmp_path / "log").output
     assert f" {count} decisions, all the same" in replayed
+
+
+# -- a folder that changes, and a full disk ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rotated(tmp_path: Path) -> Path:
+    """A folder whose first segment was deleted: it begins with the checkpoint of the second one."""
+    folder = two_nodes().write_folder(tmp_path / "folder", 5)
+    (folder / name_of(1, LOG)).unlink()
+    return folder
+
+
+def test_a_cut_before_the_first_checkpoint_says_from_where_on_it_is_possible(rotated: Path, tmp_path: Path) -> None:
+    (rotated / name_of(2, CHECKPOINT)).unlink()
+    refused = record("cut", rotated, tmp_path / "cut", "--from", "6")
+    assert refused.exit_code == 2
+    found = re.search(r"only what follows event ([0-9]+) can still be replayed", said(refused))
+    assert found is not None, said(refused)
+    written = record("cut", rotated, tmp_path / "cut", "--from", str(int(found[1]) + 1))
+    assert written.exit_code == 0, said(written)
+
+
+@pytest.mark.parametrize("kind", [LOG, CHECKPOINT])
+def test_stats_of_a_file_that_is_deleted_meanwhile_say_so(rotated: Path, kind: str) -> None:
+    log = open_log(rotated)
+    gone = rotated / name_of(2, kind)
+    gone.unlink()
+    with pytest.raises(RecordingError, match=f"{gone.name}: was deleted while the log was read: a server that records"):
+        stats_of(log)
+
+
+def test_a_folder_whose_files_vanish_again_and_again_says_so(rotated: Path) -> None:
+    """A link that leads nowhere is found, and cannot be opened, however often one looks."""
+    (rotated / name_of(9, CHECKPOINT)).symlink_to(rotated / "nowhere")
+    for result in (record("show", rotated), CliRunner().invoke(app, ["replay", str(rotated)])):
+        assert result.exit_code == 2
+        assert f"{name_of(9, CHECKPOINT)}: was deleted while the log was read" in said(result)
+
+
+@pytest.mark.parametrize("command", ["cut", "anonymize"])
+def test_a_file_that_cannot_be_written_is_named(log: Path, tmp_path: Path, command: str) -> None:
+    out = tmp_path / "out"
+    with files_of_at_most(100):
+        result = record(command, log, out)
+    assert result.exit_code == 2
+    assert said(result).endswith(f"{out}: File too large")
+    assert not list(tmp_path.glob("*out*"))

@@ -90,11 +90,16 @@ def test_a_log_that_was_cut_off_is_read_up_to_there_and_says_so(tmp_path: Path, 
         recording = only(tmp_path / "log")
         found = count(recording)
         assert found <= EVENTS
-        (remark,) = recording.remarks
-        assert remark in (
-            f"{tmp_path / 'log'}: {how} after event {found} (the server was killed, or still runs)"
-            for how in ("its last line is not complete", "it was cut off")
-        )
+        end = "(the server was killed, or still runs)"
+        assert recording.remarks == [f"{tmp_path / 'log'}: it was cut off after event {found} {end}"]
+
+
+def test_a_log_without_its_end_is_said_to_be_cut_off_although_its_file_is_whole(tmp_path: Path, plain: bytes) -> None:
+    (tmp_path / "log").write_bytes(gzip.compress(plain))  # it has no last line that says that the server has ended
+    recording = only(tmp_path / "log")
+    assert count(recording) == EVENTS
+    end = "(the server was killed, or still runs)"
+    assert recording.remarks == [f"{tmp_path / 'log'}: it was cut off after event {EVENTS} {end}"]
 
 
 def test_a_segment_that_was_cut_off_in_the_middle_is_refused(folder: Path) -> None:
@@ -104,11 +109,19 @@ def test_a_segment_that_was_cut_off_in_the_middle_is_refused(folder: Path) -> No
     assert "and others follow" in refused(folder)
 
 
-def test_the_last_segment_may_be_cut_off_even_in_its_header(folder: Path) -> None:
+@pytest.mark.parametrize("bytes_left", [1, 20, 100, 300])
+def test_the_last_segment_may_be_cut_off_even_in_its_header(folder: Path, bytes_left: int) -> None:
     last = folder / name_of(3, LOG)
-    last.write_bytes(last.read_bytes()[:20])
+    last.write_bytes(last.read_bytes()[:bytes_left])
     recording = only(folder)
     assert count(recording) == 10
+    assert "it was cut off after event 10 (the server was killed, or still runs)" in recording.remarks[0]
+
+
+def test_a_header_that_was_cut_off_between_others_is_missed(folder: Path) -> None:
+    second = folder / name_of(2, LOG)
+    second.write_bytes(second.read_bytes()[:100])
+    assert "is segment 3 of its recording, but follows segment 1: a file is missing" in refused(folder)
 
 
 def test_a_damaged_file_is_refused(folder: Path) -> None:

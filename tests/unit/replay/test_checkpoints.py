@@ -54,7 +54,7 @@ def test_only_what_comes_after_the_checkpoint_is_read(folder: Path) -> None:
 
 
 def test_a_moment_before_what_is_left_is_refused(rest: Log) -> None:
-    with pytest.raises(RecordingError, match="the earliest event that can still be replayed is 6"):
+    with pytest.raises(RecordingError, match="only what follows event 6 can still be replayed"):
         freeze(rest, parse("3"))
     assert freeze(rest, parse("16")).number == 16
     with pytest.raises(MomentError, match="after the end"):
@@ -118,5 +118,5 @@ def test_of_several_runs_of_a_server_the_time_of_day_chooses(tmp_path: Path) -> 
 
 def test_a_checkpoint_that_is_missing_is_said(rest: Log, folder: Path) -> None:
     (folder / name_of(2, CHECKPOINT)).unlink()
-    with pytest.raises(RecordingError, match="has no checkpoint|earliest event|cannot be replayed|are missing"):
+    with pytest.raises(RecordingError, match="has no checkpoint|only what follows|cannot be replayed|are missing"):
         freeze(open_log(folder), parse("7"))
