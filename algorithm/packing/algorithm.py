@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import msgspec
 
@@ -126,7 +126,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         if gang is not None and gang.oversized:
             raise too_large(gang)
         fingerprints = gang.fingerprints() if gang is not None and gang.whole else None
-        generation = self._state.generation
+        generation, refused = self._state.generation, None
         if self._memo.generation == generation:
             question = self._question(pod, gang, phase)
             known = self._memo.recall(question, fingerprints, suggested_nodes)
@@ -134,7 +134,10 @@ class PackingAlgorithm(SchedulerAlgorithm):
                 known = self._memo.recall(question._replace(uid=pod.uid), fingerprints, suggested_nodes)
             if known is not None:
                 return known
-        answer = self._decide(pod, gang, OfferedNodes(suggested_nodes), phase)
+            if phase is Phase.EVICTING and fingerprints is not None:
+                filtering = question._replace(phase=Phase.FILTERING)
+                refused = self._memo.recall(filtering, fingerprints, suggested_nodes)
+        answer = self._decide(pod, gang, OfferedNodes(suggested_nodes), phase, refused)
         if isinstance(answer, Bind):
             return answer
         question = self._question(pod, gang, phase)
@@ -142,10 +145,13 @@ class PackingAlgorithm(SchedulerAlgorithm):
             question = question._replace(uid=pod.uid)
         return self._memo.keep(generation, question, fingerprints, suggested_nodes, answer)
 
-    def _decide(self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase) -> ScheduleResult:
+    def _decide(
+        self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase, refused: ScheduleResult | None
+    ) -> ScheduleResult:
+        """`refused`: in the phase Evicting, what was answered in Filtering to the same question in the same state."""
         if gang is None or gang.minimum == 1 or gang.allocated:
             return self._schedule_one(pod, gang, offered, phase)
-        return self._schedule_gang(pod, gang, offered, phase)
+        return self._schedule_gang(pod, gang, offered, phase, refused)
 
     def _question(self, pod: Pod, gang: Gang | None, phase: Phase) -> Question:
         own = pod.uid in self._state.holds or pod.uid in self._state.preemptions
@@ -216,20 +222,24 @@ class PackingAlgorithm(SchedulerAlgorithm):
 
     # -- a gang -----------------------------------------------------------------------------------------------
 
-    def _schedule_gang(self, pod: Pod, gang: Gang, offered: OfferedNodes, phase: Phase) -> ScheduleResult:
+    def _schedule_gang(
+        self, pod: Pod, gang: Gang, offered: OfferedNodes, phase: Phase, refused: ScheduleResult | None
+    ) -> ScheduleResult:
         """Place all members or none. No member has a place yet."""
         if len(gang.waiting) < gang.minimum:
             return Wait(reason(Code.GANG_INCOMPLETE, gang=str(gang.key), minimum=gang.minimum))
         members = [self._member(member) for member in gang.waiting.values()]
-        found = self._seat_all(pod, gang, members, offered)
+        # What Filtering has found need not be looked for again: only the evictions are to be found.
+        known = refused if _lacks_seats(refused) else None
+        found = "" if known is not None else self._seat_all(pod, gang, members, offered)
         if isinstance(found, Seating):
             return Bind(found.seats[pod.uid], self._annotations(gang, found.seats))
         gang_members = [member for member in members if member.uid != pod.uid]
         try:
             room = self._make_room(pod, gang, offered, phase, gang_members, gang.minimum)
         except TooManyVictimsError:
-            found, room = f"more than {MOST_VICTIMS} pods would have to go", None
-        return room or self._refuse_gang(pod, gang, offered, phase, gang_members, found)
+            return self._refuse_gang(pod, gang, offered, phase, gang_members, _too_many_victims())
+        return room or known or self._refuse_gang(pod, gang, offered, phase, gang_members, found)
 
     def _seat_all(self, pod: Pod, gang: Gang, members: list[Member], offered: OfferedNodes) -> Seating | str:
         """Seats for the gang, or a text that says what is missing."""
@@ -371,6 +381,17 @@ class PackingAlgorithm(SchedulerAlgorithm):
         self._state.validate()
         self._refusals.validate()
         self._fullness.validate()
+
+
+def _lacks_seats(answer: ScheduleResult | None) -> TypeGuard[Wait]:
+    """Whether a gang was refused for want of seats, and not for what evictions would have to be."""
+    if not isinstance(answer, Wait) or answer.reason.code is not Code.GANG_DOES_NOT_FIT:
+        return False
+    return dict(answer.reason.params)["detail"] != _too_many_victims()
+
+
+def _too_many_victims() -> str:
+    return f"more than {MOST_VICTIMS} pods would have to go"
 
 
 def _wait(dominant: Reason, reasons: NodeReasons) -> Wait:

@@ -53,6 +53,8 @@ MOST_SIZES = 16
 #: As for any name in Kubernetes.
 LONGEST_NAME = 253
 _SHOWN = 40
+#: Characters of a declaration that is kept in parsed form: a longer one cannot be right.
+_LONGEST_KEPT = LONGEST_NAME + 10
 _MOST_GENERATIONS = 2**31
 _GENERATION = re.compile(r'\s*\{\s*"generation"\s*:\s*([0-9]{1,10})\s*,', re.ASCII)
 
@@ -100,14 +102,27 @@ def membership(pod: Pod) -> Membership | None:
 
     Need not be called for a pod that has neither annotations nor a PodGroup.
     """
-    name, minimum = pod.annotation(GANG), pod.annotation(GANG_MIN)
-    if name is None and not pod.group:
-        if minimum is not None:
-            raise _invalid(GangKey(pod.namespace, ""), f"annotation {GANG_MIN} needs annotation {GANG} with a name")
+    name = minimum = None
+    for key, value in pod.annotations:
+        if key == GANG:
+            name = value
+        elif key == GANG_MIN:
+            minimum = value
+    if name is None and minimum is None and not pod.group:
         return None
-    gang = GangKey(pod.namespace, pod.group if name is None else name)
+    if len(name or "") + len(minimum or "") > _LONGEST_KEPT:
+        return _declared.__wrapped__(pod.namespace, pod.group, name, minimum)
+    return _declared(pod.namespace, pod.group, name, minimum)
+
+
+# Asked several times for each call of kube-scheduler, and of every member of a gang. Refusals are not kept.
+@lru_cache(maxsize=1024)
+def _declared(namespace: str, group: str, name: str | None, minimum: str | None) -> Membership | None:
+    if name is None and not group:
+        raise _invalid(GangKey(namespace, ""), f"annotation {GANG_MIN} needs annotation {GANG} with a name")
+    gang = GangKey(namespace, group if name is None else name)
     if not _is_name(gang.name):
-        gang = GangKey(pod.namespace, ascii(gang.name[:_SHOWN])[1:-1])
+        gang = GangKey(namespace, ascii(gang.name[:_SHOWN])[1:-1])
         raise _invalid(gang, f"annotation {GANG} must be a name of 1 to {LONGEST_NAME} plain characters")
     if minimum is None:
         if name is None:

@@ -158,17 +158,23 @@ class FreeIndex:
 
     def best_of(self, names: Iterable[str], demand: Demand, free_of: FreeOf) -> str | None:
         """The best of a few given nodes, all of them known; None if it fits on none. Looks at each."""
-        frees, extended = {name: free_of(name) for name in names}, extended_of(demand)
-        cpu, memory = (
-            sum(free.get(lead, 0) >= amount for free in frees.values())
-            for lead, amount in ((CPU, dict(demand).get(CPU, 0)), (MEMORY, dict(demand).get(MEMORY, 0)))
-        )
-        ranked = [
-            (self._preference(Bucket(shape_of(free)), extended), self.sort_keys(name, free)[cpu > memory])
-            for name, free in frees.items()
-            if fits(demand, free)
-        ]
-        return min(ranked)[1][-1] if ranked else None
+        frees = {name: free_of(name) for name in names}
+        roomy = [(name, free) for name, free in frees.items() if fits(demand, free)]
+        if len(roomy) < 2:
+            return roomy[0][0] if roomy else None
+        amounts, extended = dict(demand), extended_of(demand)
+        least_cpu, least_memory = amounts.get(CPU, 0), amounts.get(MEMORY, 0)
+        cpu = sum([free.get(CPU, 0) >= least_cpu for free in frees.values()])
+        memory = sum([free.get(MEMORY, 0) >= least_memory for free in frees.values()])
+        preferences: dict[Shape, Preference] = {}
+        ranked = []
+        for name, free in roomy:
+            shape = shape_of(free)
+            preference = preferences.get(shape)
+            if preference is None:
+                preference = preferences[shape] = self._preference(Bucket(shape), extended)
+            ranked.append((preference, self.sort_keys(name, free)[cpu > memory]))
+        return min(ranked)[1][-1]
 
     def roomy(self, demand: Demand) -> Iterator[str]:
         """Nodes that may have room for `demand`, in arbitrary order. All other nodes have none."""
