@@ -109,6 +109,8 @@ def fields_of_records() -> dict[str, list[str]]:
 
 def encode_instructions(instructions: Sequence[Instruction]) -> bytes:
     """Return instructions as bytes, for comparison: each with its kind, fields in order."""
+    if not instructions:
+        return b"[]"
     return msgspec.json.encode([[type(item).__name__, item] for item in instructions], enc_hook=_plain)
 
 
@@ -347,7 +349,8 @@ def _said_of(line: _Line) -> Said | None:
     if not out:
         return None
     # A raw value may have numbers and texts that cannot be read, which would show only when it is compared or printed.
-    _answers.decode(out)
+    if out != b"[]":
+        _answers.decode(out)
     return Said(out, line.digest)
 
 

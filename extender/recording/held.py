@@ -14,7 +14,16 @@ from collections import Counter
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod, PodKey
 from extender.recording.records import RecordingError, Step
-from extender.scheduling.events import FilterRequested, NodeGone, NodeSeen, PodGone, PodSeen
+from extender.scheduling.commands import BindFinished
+from extender.scheduling.events import (
+    BindRequested,
+    FilterRequested,
+    NodeGone,
+    NodeSeen,
+    PodGone,
+    PodSeen,
+    PreemptRequested,
+)
 
 #: Bytes of memory of a name in an offer, and of a record for each byte of its line; measured, rounded up.
 _BYTES_OF_NAME, _BYTES_OF_BYTE = 60, 8
@@ -40,15 +49,18 @@ class Held:
     def take(self, step: Step) -> Step:
         """Weigh an event, and return it. Raises RecordingError if it is too much."""
         match step.event:
-            case FilterRequested(pod=pod, nodes=nodes):
-                self._forget_offer(pod.uid)
-                self._offer(pod.uid, nodes)
-                self._uids[pod.key] = pod.uid
-                if ("pod", pod.uid) not in self._records:
-                    self._record("pod", pod.uid, _size_of(pod))
             case PodSeen(pod=pod):
                 self._uids[pod.key] = pod.uid
                 self._record("pod", pod.uid, step.size)
+            case FilterRequested(pod=pod, nodes=nodes):
+                if self._offers.get(pod.uid) is not nodes:
+                    self._forget_offer(pod.uid)
+                    self._offer(pod.uid, nodes)
+                self._uids[pod.key] = pod.uid
+                if ("pod", pod.uid) not in self._records:
+                    self._record("pod", pod.uid, _size_of(pod))
+            case BindRequested() | BindFinished() | PreemptRequested():
+                return step  # the most frequent ones that bring nothing
             case NodeSeen(node=node):
                 self._record("node", node.name, step.size)
             case PodGone(key=key):

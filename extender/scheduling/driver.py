@@ -533,13 +533,20 @@ def _differs(known: Pod, pod: Pod) -> bool:
     The engine's own note of a preemption is none: it says what the algorithm decided. If the algorithm got a new record
     for it, the room would be given up and planned anew for each note, and preemptors could swap places without end.
     """
-    if known.resource_version and known.resource_version == pod.resource_version:
+    if known is pod or (known.resource_version and known.resource_version == pod.resource_version):
         return False
-    return _substance(known) != _substance(pod)
-
-
-def _substance(pod: Pod) -> tuple[object, ...]:
+    # Field by field: it is asked for each event, and the answer is nearly always found without making anything.
     return (
-        (pod.requests, pod.limits, pod.priority, pod.may_preempt),
-        (pod.labels, [item for item in pod.annotations if item[0] != ANNOTATION], pod.group, pod.terminating),
+        known.requests != pod.requests
+        or known.limits != pod.limits
+        or known.priority != pod.priority
+        or known.may_preempt != pod.may_preempt
+        or known.terminating != pod.terminating
+        or known.labels != pod.labels
+        or known.group != pod.group
+        or (known.annotations != pod.annotations and _without_note(known) != _without_note(pod))
     )
+
+
+def _without_note(pod: Pod) -> list[tuple[str, str]]:
+    return [item for item in pod.annotations if item[0] != ANNOTATION]
