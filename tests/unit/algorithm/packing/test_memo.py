@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,8 @@ from algorithm.packing.demand import demand_of
 from algorithm.packing.nodes import Cluster
 from algorithm.packing.perdemand import PerDemand
 from algorithm.packing.plan import Member, easiest_first, hardest_first
+from algorithm.packing.preemption import Effort
+from algorithm.reasons import Code
 from tests.support.packing.harness import FILTERING, PREEMPTING, PackingHarness, member, node, pod, shown
 
 BIG = pod("big", gpu=4)
@@ -92,6 +96,56 @@ def test_equal_members_of_a_gang_share_its_refusal_in_each_phase(phase):
     assert isinstance(verdict(world, gang[0], phase=phase), Wait)
     world.submit(gang[3])
     assert len({id(verdict(world, each, phase=phase)) for each in gang}) == 1
+
+
+@pytest.mark.parametrize("lower", [0, 4, 6], ids=["nobody to evict", "too few to evict", "enough to evict"])
+def test_a_plan_for_a_gang_takes_over_what_filtering_has_found(lower, monkeypatch):
+    """Filtering looks at one node of those where eviction may help, and it does not help on the first."""
+    monkeypatch.setattr("algorithm.packing.algorithm._ANNOUNCE", Effort(enough=1, looks=1))
+    world = PackingHarness(node("a", gpu=3), node("b", gpu=6))
+    world.bound(pod("small", gpu=1), "a")
+    world.bound(pod("rival", gpu=2, priority=9), "a")
+    world.bound(pod("many", gpu=max(lower, 1)), "b")
+    world.bound(pod("other", gpu=6 - max(lower, 1), priority=9), "b")
+    gang = [member(f"m{i}", "g", 2, gpu=3, priority=1) for i in range(2)]
+    world.submit(*gang)
+    refused = verdict(world, gang[0])
+    assert refused.reason.code is Code.GANG_DOES_NOT_FIT
+    with patch.object(world.algorithm, "_seat_all", side_effect=AssertionError("seats are looked for again")):
+        plan = verdict(world, gang[0], phase=Phase.EVICTING)
+    assert plan == verdict_of_a_fork(world, gang[0])
+    assert plan is refused if lower < 6 else isinstance(plan, Preempt)
+
+
+def test_a_plan_takes_nothing_over_from_another_state_or_offer():
+    world = PackingHarness(node("a", gpu=4), node("b", gpu=4))
+    world.bound(pod("x", gpu=4, priority=9), "a")
+    gang = [member(f"m{i}", "g", 2, gpu=4, priority=1) for i in range(2)]
+    world.submit(*gang)
+    assert isinstance(verdict(world, gang[0]), Wait)
+    assert verdict(world, gang[0], nodes=("a",), phase=Phase.EVICTING) == verdict_of_a_fork(world, gang[0], ("a",))
+    world.delete("u-x")
+    assert isinstance(verdict(world, gang[0], phase=Phase.EVICTING), Bind)
+
+
+def test_a_plan_does_not_take_over_that_too_many_pods_would_have_to_go(monkeypatch):
+    """Filtering counts nodes that are not offered, too: a plan on the offered ones fails for want of seats."""
+    world = PackingHarness(node("a", gpu=4), node("b", gpu=4))
+    for name in "yz":
+        world.bound(pod(f"a-{name}", gpu=2), "a")
+        world.bound(pod(f"b-{name}", gpu=2), "b")
+    gang = [member(f"m{i}", "g", 2, gpu=4, priority=1) for i in range(2)]
+    world.submit(*gang)
+    monkeypatch.setattr("algorithm.packing.trial.MOST_VICTIMS", 3)
+    monkeypatch.setattr("algorithm.packing.algorithm.MOST_VICTIMS", 3)
+    assert "more than 3 pods would have to go" in verdict(world, gang[0], nodes=("a",)).reason.text
+    plan = verdict(world, gang[0], nodes=("a",), phase=Phase.EVICTING)
+    assert plan == verdict_of_a_fork(world, gang[0], ("a",))
+    assert "insufficient example.com/gpu" in plan.reason.text
+
+
+def verdict_of_a_fork(world, record, nodes=("a", "b")):
+    return world.algorithm.fork().schedule(record, SuggestedNodes(nodes), Phase.EVICTING)
 
 
 def test_members_of_different_gangs_do_not():
