@@ -20,6 +20,14 @@ from tests.e2e.world import RealCluster, world
 _HERE = Path(__file__).parent
 #: Within which the control plane is to be up, so that a single test can be tried again and again.
 READY_SECONDS = 15.0
+#: The modules that take longest begin first, so that no worker is alone with one of them at the end. Each worker takes
+#: one of the first three, then one of the next three, and then whatever is next.
+_FIRST = (
+    *("test_claims", "test_plan", "test_claims_objects"),
+    *("test_bench", "test_direct_preemption", "test_install_guide"),
+    *("test_refusal", "test_network", "test_vpods", "test_preemption", "test_vpods_drains", "test_gangs"),
+    *("test_placement", "test_traps", "test_hived", "test_lint", "test_manifests", "test_restarts"),
+)
 _notes: list[str] = []
 
 
@@ -27,6 +35,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.e2e)
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    return _FIRST.index(item.path.stem) if item.path.stem in _FIRST else len(_FIRST)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
