@@ -15,4 +15,4 @@ class TestHived(HivedMachine.TestCase):
 
 @pytest.mark.slow
 class TestHivedForLonger(HivedMachine.TestCase):
-    settings = settings(FEW, max_examples=60)
+    settings = settings(FEW, max_examples=30)

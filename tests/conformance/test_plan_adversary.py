@@ -34,4 +34,4 @@ def test_many_random_programs_end_as_the_documents_say() -> None:
 
 @pytest.mark.slow
 def test_plans_of_many_random_worlds_keep_their_promises() -> None:
-    assert [each for seed in range(1000, 1300) for each in worlds.faults(seed)] == []
+    assert [each for seed in range(1000, 1150) for each in worlds.faults(seed)] == []

@@ -1,6 +1,6 @@
 """A plan says what then really happens: every pod, its place, and its one reason. See `plan_truth`.
 
-The long runs together are over 2,000 states, 200 of them with sockets and threads.
+The long runs together are over 1,000 states, 100 of them with sockets and threads.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def test_a_plan_says_what_then_happens_on_real_sockets(make: Make) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1000, 1600, 100))
+@pytest.mark.parametrize("first", range(1000, 1300, 100))
 def test_a_plan_says_what_then_happens_in_many_states(first: int) -> None:
     for seed in range(first, first + 100):
         agrees(packing_state(seed), live.what_happens)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1000, 1400, 100))
+@pytest.mark.parametrize("first", range(1000, 1200, 100))
 def test_a_plan_says_what_then_happens_where_tenants_share(first: int) -> None:
     for seed in range(first, first + 100):
         agrees(hived_state(seed), live.what_happens)
@@ -85,7 +85,7 @@ def test_a_plan_says_what_then_happens_where_tenants_share(first: int) -> None:
 @pytest.mark.parametrize("make", [packing_state, hived_state])
 @pytest.mark.parametrize("first", [2000, 2500])
 def test_a_plan_says_what_then_happens_in_many_states_on_real_sockets(make: Make, first: int) -> None:
-    for state in at_once(make, first, 50):
+    for state in at_once(make, first, 25):
         agrees_on_sockets(state)
 
 
@@ -116,7 +116,7 @@ def test_a_plan_says_what_then_happens_to_workloads_budgets_and_nodes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [1000, 1250, 6000, 6250])
+@pytest.mark.parametrize("first", [1000, 6000])
 def test_a_plan_says_what_then_happens_to_many_workloads(first: int) -> None:
     """Known: five minutes later kube-scheduler tries again who waits, and may then say it in other words."""
     wrong = [text for seed in range(first, first + 250) for text in texts_that_differ(seed)]

@@ -38,7 +38,8 @@ def test_every_operation_survives_a_fault_alone(pair: Name) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", every_pair(), ids=": ".join)
 def test_every_operation_survives_every_fault(pair: Name) -> None:
-    assert run_pair(pair, 1, 250)[-1].faults[pair]
+    steps = 250 if pair[0] == "count event" else 100  # an event is counted once the same one was written before
+    assert run_pair(pair, 1, steps)[-1].faults[pair]
 
 
 def test_the_simulation_has_every_pair_of_the_table() -> None:
@@ -68,6 +69,6 @@ def test_another_seed_is_another_run() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1016))
+@pytest.mark.parametrize("seed", range(1000, 1006))
 def test_long_mixtures_are_survived(seed: int) -> None:
     run(seed, 3000)

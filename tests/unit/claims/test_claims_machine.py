@@ -305,7 +305,7 @@ def test_for_longer():
     run_state_machine_as_test(
         ClaimsMachine,
         settings=settings(
-            max_examples=900,
+            max_examples=300,
             stateful_step_count=80,
             deadline=None,
             suppress_health_check=list(HealthCheck),

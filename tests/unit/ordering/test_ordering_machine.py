@@ -269,7 +269,7 @@ def test_for_longer() -> None:
     run_state_machine_as_test(
         OrderingMachine,
         settings=settings(
-            max_examples=500,
+            max_examples=200,
             report_multiple_bugs=False,
             stateful_step_count=50,
             deadline=None,

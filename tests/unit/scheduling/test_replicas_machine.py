@@ -217,5 +217,5 @@ TestReplicas = ReplicasMachine.TestCase
 
 @pytest.mark.slow
 def test_many_more_of_them() -> None:
-    run = settings(max_examples=900, stateful_step_count=80, deadline=None)
+    run = settings(max_examples=300, stateful_step_count=80, deadline=None)
     run_state_machine_as_test(ReplicasMachine, settings=run)

@@ -204,6 +204,6 @@ def test_every_small_set_comes_to_rest(settings, steps):
 
 @pytest.mark.slow
 @given(SETS, st.lists(STEPS, min_size=2, max_size=7))
-@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_small_set_comes_to_rest_for_longer(settings, steps):
     comes_to_rest(settings, steps)

@@ -260,7 +260,7 @@ def test_for_longer():
     run_state_machine_as_test(
         VPodsMachine,
         settings=settings(
-            max_examples=1000,
+            max_examples=300,
             report_multiple_bugs=False,
             stateful_step_count=80,
             deadline=None,

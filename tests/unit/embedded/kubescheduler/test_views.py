@@ -207,7 +207,7 @@ def test_a_cycle_that_remembers_decides_as_one_that_does_not(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_cycle_that_remembers_decides_as_one_that_does_not_in_many_worlds(seed: int) -> None:
     twins = Twins(seed)
