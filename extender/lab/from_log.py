@@ -24,6 +24,7 @@ from algorithm.interface import SchedulerAlgorithm
 from algorithm.model import CPU as CORES
 from algorithm.model import MEMORY as BYTES
 from algorithm.model import Node, Pairs, Pod, pairs
+from extender.lab.job_results import unstarted
 from extender.lab.recorded.durations import Durations
 from extender.lab.recorded.jobs import BROKEN, Chain, Describer, RecordedJob, jobs_of, minimum_of
 from extender.lab.recorded.lives import How, Lives, NodeLife, PodLife, likeness
@@ -301,16 +302,8 @@ class FromLog:
         waiting = next((chain.last for chain in chains if chain.last.placed is None and chain.last.why), None)
         why = waiting.why if waiting is not None else None
         end = self._end(recorded)
-        return JobResult(
-            name=job.name,
-            tenant=job.tenant,
-            priority=job.priority,
-            pods=job.pods,
-            gang=job.gang,
-            gpu_milli=job.gpu_milli,
-            cpu_milli=job.requests.get(CPU, 0) * job.pods,
-            arrival=job.arrival,
-            seconds=job.seconds,
+        return replace(
+            unstarted(job),
             state=_state(chains, end),
             first_start=max(job.arrival, min(first)) if first else None,
             start=max(job.arrival, *first) if len(first) == len(chains) else None,

@@ -194,7 +194,8 @@ def whole_node_objects(config: Section) -> Iterator[At]:
     "every-pod",
     Severity.WARNING,
     happens="Every pod of the default scheduler waits for Waggle: those of kube-system, and Waggle's own, which "
-    "cannot be scheduled while Waggle is away.",
+    "cannot be scheduled while Waggle is away. This is not reported for one machine on which somebody tries things: "
+    "without leader election, and with all extenders on the loopback.",
     mend="managedResources with the resources that Waggle looks after; or a second scheduler with its own "
     "schedulerName.",
 )

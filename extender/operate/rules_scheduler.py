@@ -78,7 +78,8 @@ def shared_lease(config: Section) -> Iterator[At]:
     "WL203",
     "no-leader-election",
     Severity.INFO,
-    happens="Two replicas, or the old and the new one during a rollout, would both schedule the same pods.",
+    happens="Two replicas, or the old and the new one during a rollout, would both schedule the same pods. This is not "
+    "reported if all extenders are on the loopback.",
     mend="Leave it so for one process on one machine; otherwise leaderElect: true.",
 )
 def no_leader_election(config: Section) -> Iterator[At]:

@@ -22,8 +22,10 @@ from tests.conformance.plan_truth.outcomes import changes_of
 from tests.conformance.plan_truth.states import packing_state
 from tests.support.plan.worlds import a_node
 
-_ENDED = re.compile(r"It would fit if (?:this pod|these \d+ pods)(?: on \S+)? ended: (.*)\.$")
-_UNCORDONED = re.compile(r"It would fit if (?:node (\S+)|these \d+ nodes) were uncordoned(?:: (.*))?\.$")
+_ENDED = re.compile(r"(?:It|\d+ of \d+ such pods) would fit if (?:this pod|these \d+ pods)(?: on \S+)? ended: (.*)\.$")
+_UNCORDONED = re.compile(
+    r"(?:It|\d+ of \d+ such pods) would fit if (?:node (\S+)|these \d+ nodes) were uncordoned(?:: (.*))?\.$"
+)
 _ADDED = re.compile(r"It would fit with (\d+) more nodes? with room for .* each that its selector and tolerations")
 
 

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from msgspec.structs import replace
+
 from algorithm.fgd.needs import Need
 from extender.embedded.kubescheduler.model import SchedPod
+from extender.lab.job_results import unstarted
 from extender.lab.results import JobResult, JobState
-from extender.lab.workload import CPU, Job
+from extender.lab.workload import Job
 
 
 class LivePod:
@@ -101,17 +104,8 @@ class LiveJob:
 
     def result(self, end: float | None, code: str = "", text: str = "") -> JobResult:
         """Return the result of the job up to now. `end`: when it was done; `code`, `text`: why it waits."""
-        job = self.job
-        return JobResult(
-            name=job.name,
-            tenant=job.tenant,
-            priority=job.priority,
-            pods=job.pods,
-            gang=job.gang,
-            gpu_milli=job.gpu_milli,
-            cpu_milli=job.requests.get(CPU, 0) * job.pods,
-            arrival=job.arrival,
-            seconds=job.seconds,
+        return replace(
+            unstarted(self.job),
             state=JobState.DONE if end is not None else self._state(),
             first_start=self.first_start,
             start=self.start,

@@ -7,13 +7,16 @@
     otherwise --> the algorithm explains it (`SchedulerAlgorithm.explain`): its last sentence is the nearest remedy
     it waits for others --> what would have to exist, or the dependency to give up
 
-Pods that ask the same have the same answer: a gang, or pods that are alike. Everything is bounded, since an answer may
+Pods that ask the same have the same answer: a gang, or pods that are alike. If the fix is room for some of several pods
+that are alike, it says for how many. Everything is bounded, since an answer may
 cost more than the placing of a pod: rows beyond the bounds have no fix.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property
 
 from algorithm.model import PODS
 from algorithm.packing.gangs import Membership, membership_or_none
@@ -28,7 +31,7 @@ from extender.embedded.kubescheduler.filters import (
 )
 from extender.embedded.kubescheduler.model import SchedPod
 from extender.plan.records import PlanPod
-from extender.plan.run.gang_fixes import gang_fix, listed, shown, would_take
+from extender.plan.run.gang_fixes import gang_fix, listed, seats, shown, uncordoning
 from extender.plan.run.state import PlanState
 
 #: Different questions that are answered, sentences of one explanation, and its characters.
@@ -70,7 +73,7 @@ class Fixes:
             return ""
         if not self._state.cluster.nodes:
             return "It would fit if there were a node."
-        if why.code is Code.GANG_INCOMPLETE:
+        if why.code is Code.GANG_INCOMPLETE or self._state.scheduling.refusal(pod.pod) is not None:
             return self._explained(pod.pod)
         told = self._by_filters(pod.pod)
         return self._explained(pod.pod) if told is None else told
@@ -89,11 +92,22 @@ class Fixes:
         if self._has_gang(pod):
             needed = self._seats_needed(pod)
             return None if needed is None else gang_fix(pod, needed, nodes)
-        cordoned = [info for info in nodes if would_take(pod, info)]
+        number, cordoned = uncordoning(pod, self._waiting[_shape(pod)], nodes)
         if cordoned:
-            return f"It would fit if node {cordoned[0].name} were uncordoned."
+            return f"{self._would_fit(pod, number)} {cordoned}"
         accepted = [info for info in nodes if static_refusal(pod, info) is None]
         return self._by_ending(pod, accepted) or self._by_declaring(pod, nodes)
+
+    @cached_property
+    def _waiting(self) -> Counter[Hashable]:
+        """How many pods wait, by their shape."""
+        pods = (each.pod for each in self._state.cluster.pods.values())
+        return Counter(_shape(each) for each in pods if not each.pod.node_name and not each.pod.finished)
+
+    def _would_fit(self, pod: SchedPod, number: int) -> str:
+        """The beginning of a sentence about room for so many pods like this one."""
+        waiting = self._waiting[_shape(pod)]
+        return "It would fit" if number >= waiting else f"{number} of {waiting} such pods would fit"
 
     def _seats_needed(self, pod: SchedPod) -> int | None:
         """How many more members of its gang need a place at once; None if some of them do not exist yet, or if its
@@ -117,18 +131,22 @@ class Fixes:
 
     def _by_ending(self, pod: SchedPod, nodes: Iterable[NodeInfo]) -> str:
         """The fewest pods on one node whose end would make room."""
-        best: tuple[int, str, list[SchedPod]] | None = None
+        best: tuple[int, NodeInfo, list[SchedPod]] | None = None
         for info in sorted(nodes, key=lambda info: (_lack(pod, info), info.name))[:_TRIED]:
             ended = self._ended(pod, info)
             if ended and (best is None or len(ended) < best[0]):
-                best = (len(ended), info.name, ended)
+                best = (len(ended), info, ended)
                 if len(ended) == 1:
                     break
         if best is None:
             return ""
-        number, node, ended = best
+        number, info, ended = best
         which = "this pod" if number == 1 else f"these {number} pods"
-        return f"It would fit if {which} on {node} ended: {listed([str(p.key) for p in ended])}."
+        trial = info.copy()
+        for other in ended:
+            trial.remove(other)
+        fits = self._would_fit(pod, seats(pod, trial, self._waiting[_shape(pod)]))
+        return f"{fits} if {which} on {info.name} ended: {listed([str(p.key) for p in ended])}."
 
     def _ended(self, pod: SchedPod, info: NodeInfo) -> list[SchedPod]:
         """The pods that would have to end; the least important ones first, and none that need not."""
@@ -157,7 +175,9 @@ class Fixes:
         for info in roomy:
             if info.node is not None and matches_node(pod, info) and has_untolerated_taint(pod, info.node):
                 taints = ", ".join(_taint(each.key, each.value, each.effect) for each in info.node.node.taints)
-                return f"It would fit on {info.name} if it tolerated the taint {taints}."
+                number = seats(pod, info, self._waiting[_shape(pod)])
+                who = "it" if number >= self._waiting[_shape(pod)] else "they"
+                return f"{self._would_fit(pod, number)} on {info.name} if {who} tolerated the taint {taints}."
         if roomy:
             name = roomy[0].name
             return (
@@ -183,6 +203,12 @@ class Fixes:
         except BaseException:  # a fault of the algorithm, which may call sys.exit(): the plan has its decision
             return ""
         return "" if last.startswith("There is room") else last
+
+
+def _shape(pod: SchedPod) -> Hashable:
+    """Equal for pods of one namespace that kube-scheduler's filters take for the same."""
+    asked = (pod.pod.requests, pod.priority, pod.node_selector, pod.affinity, pod.tolerations)
+    return *asked, pod.pod.namespace, pod.host_ports
 
 
 def _question(pod: PlanPod, why: Reason) -> Hashable:

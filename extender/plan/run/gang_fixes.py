@@ -46,18 +46,26 @@ def would_take(pod: SchedPod, info: NodeInfo) -> bool:
 
 
 def _by_uncordoning(pod: SchedPod, missing: int, nodes: Sequence[NodeInfo]) -> str:
-    cordoned = [(seats(pod, info, missing), info.name) for info in nodes if would_take(pod, info)]
+    number, text = uncordoning(pod, missing, nodes)
+    return f"It would fit {text}" if number >= missing else ""
+
+
+def uncordoning(pod: SchedPod, wanted: int, nodes: Sequence[NodeInfo]) -> tuple[int, str]:
+    """Return how many of `wanted` pods like this one the cordoned nodes would take, and the fewest nodes that would:
+    "if node n1 were uncordoned."; 0 and "" if none would take any."""
+    cordoned = [(seats(pod, info, wanted), info.name) for info in nodes if would_take(pod, info)]
     chosen: list[str] = []
+    found = 0
     for number, name in sorted(cordoned, key=lambda each: (-each[0], each[1])):
-        if missing <= 0:
+        if found >= wanted:
             break
         chosen.append(name)
-        missing -= number
-    if missing > 0:
-        return ""
-    if len(chosen) == 1:
-        return f"It would fit if node {chosen[0]} were uncordoned."
-    return f"It would fit if these {len(chosen)} nodes were uncordoned: {listed(chosen)}."
+        found += number
+    if not chosen:
+        return 0, ""
+    which = f"node {chosen[0]}" if len(chosen) == 1 else f"these {len(chosen)} nodes"
+    names = f": {listed(chosen)}" if len(chosen) > 1 else ""
+    return min(found, wanted), f"if {which} were uncordoned{names}."
 
 
 def _by_ending(pod: SchedPod, missing: int, accepted: Sequence[NodeInfo]) -> str:

@@ -126,7 +126,8 @@ def waits_for(run: PlanState, story: PodStory) -> Reason:
     if attempt is None:
         return _not_tried(run, story)
     if attempt.diagnosis is not None and EXTENDER not in attempt.diagnosis.rejecters:
-        return reason(Code.UNSCHEDULABLE, detail=attempt.diagnosis.text())
+        refusal = run.scheduling.refusal(story.latest.pod)
+        return refusal if refusal is not None else reason(Code.UNSCHEDULABLE, detail=attempt.diagnosis.text())
     known = run.scheduling.machine.state.pods.get(pod.uid)
     if known is not None and known.reason is not None:
         return known.reason

@@ -11,13 +11,15 @@ of the API server.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from algorithm.interface import Phase, PodRefused, SchedulerAlgorithm
 from algorithm.model import Node, Pod, pairs
 from algorithm.reads import Reads
-from algorithm.reasons import Code, reason
+from algorithm.reasons import Code, Reason, reason
+from algorithm.suggested_nodes import SuggestedNodes
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.embedded.kubescheduler.budgets import Budget
 from extender.embedded.kubescheduler.config import SchedulerConfig
@@ -53,6 +55,8 @@ from extender.scheduling.writes.requeue import ANNOTATION as REQUEUE
 
 #: Records that are loaded in one step.
 _PIECE = 200
+#: Different declarations of pods about which the algorithm is asked whether it refuses them.
+_DECLARATIONS = 40
 _DONE = Outcome(OutcomeKind.DONE)
 _GONE = Outcome(OutcomeKind.GONE)
 #: As the API server says it.
@@ -75,6 +79,7 @@ class Scheduling:
         self._records: dict[str, Pod] = {}
         self._commands: deque[Command] = deque()
         self._requeues = 0
+        self._refusals: dict[Hashable, Reason | None] = {}
 
     def _new_core(self, config: SchedulerConfig, extenders: Sequence[Extender]) -> Core:
         return Core(config, extenders, now=self._clock.time)
@@ -124,6 +129,21 @@ class Scheduling:
         namespace, name = pod.pod.key
         self._tell(PodGone(namespace, name, pod.pod.uid))
         self.core.pod_gone(pod.pod.uid, self._clock.read())
+
+    def refusal(self, pod: SchedPod) -> Reason | None:
+        """Return why the algorithm refuses the pod as it is declared, whatever room there is; None if it does not.
+
+        kube-scheduler does not ask it about a pod that fits nowhere, but more room would not help such a pod. It is not
+        asked about more than some declarations.
+        """
+        record = self.record(pod)
+        driver = self.machine.driver
+        if pod.uid not in driver.unallocated or not self._cluster.nodes:
+            return None
+        declared = record.namespace, record.requests, record.annotations, record.group
+        if declared not in self._refusals and len(self._refusals) < _DECLARATIONS:
+            self._refusals[declared] = _refusal(driver.algorithm, record, self._cluster.nodes)
+        return self._refusals.get(declared)
 
     # -- the records of the state machine -------------------------------------------------------------------------
 
@@ -274,3 +294,15 @@ class Scheduling:
 
 def _in_loading_order(pod: PlanPod) -> tuple[bool, str, str, str]:
     return (not pod.pod.pod.node_name, *by_age(pod.pod.pod))
+
+
+def _refusal(algorithm: SchedulerAlgorithm, pod: Pod, nodes: Iterable[str]) -> Reason | None:
+    try:
+        algorithm.schedule(pod, SuggestedNodes(nodes), Phase.FILTERING)
+    except PodRefused as refused:
+        return refused.reason
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a fault of the algorithm, which may call sys.exit(): the filters' own reason stands
+        return None
+    return None

@@ -45,6 +45,47 @@ def test_the_fix_of_one_pod(nodes: list[Any], pods: list[Any], fix: str) -> None
     assert row(plan_of(nodes, pods, [new("w", cpu="2")]), "w").fix == fix
 
 
+@pytest.mark.parametrize(
+    ("nodes", "pods", "fix"),
+    [
+        ([a_node("n1", spec=CORDONED)], [], "1 of 3 such pods would fit if node n1 were uncordoned."),
+        (
+            [a_node("n1", cpu="1", spec=CORDONED), a_node("n2", spec=CORDONED), a_node("n3", spec=CORDONED)],
+            [],
+            "2 of 3 such pods would fit if these 2 nodes were uncordoned: n2, n3.",
+        ),
+        (
+            [a_node("n1", spec=CORDONED), a_node("n2", cpu="8", spec=CORDONED)],
+            [],
+            "It would fit if these 2 nodes were uncordoned: n2, n1.",
+        ),
+        ([a_node("n1", cpu="16", spec=CORDONED)], [], "It would fit if node n1 were uncordoned."),
+        (
+            [a_node("n1", cpu="8", spec=TAINTED)],
+            [],
+            "2 of 3 such pods would fit on n1 if they tolerated the taint team=a:NoSchedule.",
+        ),
+        (
+            [a_node("n1"), a_node("n2", spec=TAINTED)],
+            [running("a", "n1", cpu="3"), running("b", "n2", cpu="3")],
+            "1 of 3 such pods would fit if this pod on n1 ended: default/a.",
+        ),
+    ],
+)
+def test_the_fix_of_several_pods_says_for_how_many_it_is(nodes: list[Any], pods: list[Any], fix: str) -> None:
+    plan = plan_of(nodes, pods, [new(name, cpu="3") for name in ("u", "v", "w")])
+    assert {row(plan, name).fix for name in ("u", "v", "w")} == {fix}
+
+
+def test_a_gang_that_is_declared_wrongly_is_not_said_to_need_room() -> None:
+    declared = {"annotations": {"waggle.dev/gang": "g"}}
+    for nodes in ([a_node("n0")], [a_node("n0", cpu="1")], [a_node("n0", spec=CORDONED)]):
+        found = row(plan_of(nodes, [], [new("w", cpu="2", metadata=declared)]), "w")
+        assert found.code == "GangInvalid"
+        assert "waggle.dev/gang-min is missing" in found.text
+        assert "waggle.dev/gang-min is missing" in found.fix
+
+
 def test_a_selector_that_keeps_a_pod_from_the_room_there_is() -> None:
     nodes = [a_node("n0", cpu="1", labels={"disk": "ssd"}), a_node("n1")]
     plan = plan_of(nodes, [], [new("w", cpu="2", spec={"nodeSelector": {"disk": "ssd"}})])
