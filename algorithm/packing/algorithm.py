@@ -119,7 +119,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
     # -- decisions --------------------------------------------------------------------------------------------
 
     def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
-        declared = membership(pod) if pod.annotations or pod.group else None
+        declared = membership(pod)
         if not suggested_nodes:
             return Wait(reason(Code.NOTHING_OFFERED))
         gang = None if declared is None else self._gang(pod, declared.gang, declared.minimum)
@@ -330,7 +330,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         return Unoffered.NOTHING if membership_or_none(pod) is None else Unoffered.PLANS
 
     def gang(self, pod: Pod) -> GangInfo | None:
-        declared = membership_or_none(pod) if pod.annotations or pod.group else None
+        declared = membership_or_none(pod)
         if declared is None:
             return None
         gang = self._state.gangs.of(pod.uid)

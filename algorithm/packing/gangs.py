@@ -98,10 +98,9 @@ class Plan:
 
 
 def membership(pod: Pod) -> Membership | None:
-    """What the pod declares, None if it is in no gang. Raises PodRefused (GangInvalid) naming the annotation.
-
-    Need not be called for a pod that has neither annotations nor a PodGroup.
-    """
+    """What the pod declares, None if it is in no gang. Raises PodRefused (GangInvalid) naming the annotation."""
+    if not pod.annotations and not pod.group:  # most pods
+        return None
     name = minimum = None
     for key, value in pod.annotations:
         if key == GANG:

@@ -328,7 +328,7 @@ def _read(pod: Pod) -> Membership | None:
     demand_of(pod.requests)
     if pod.node_name and pod.annotations:
         plan_text(pod.annotations)
-    return membership_or_none(pod) if pod.annotations or pod.group else None
+    return membership_or_none(pod)
 
 
 def _counts(pod: Pod) -> tuple[object, ...]:

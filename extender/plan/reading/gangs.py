@@ -22,7 +22,7 @@ def gang_of(pod: Pod, annotations: Mapping[str, str], labels: Mapping[str, str])
 
 
 def _declared(pod: Pod) -> str:
-    member = membership_or_none(pod) if pod.annotations or pod.group else None
+    member = membership_or_none(pod)
     if member is not None:
         return member.gang.name
     if (spec := lookup(pod.annotations, SPEC)) is not None and "affinityGroup" in spec:
