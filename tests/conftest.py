@@ -3,7 +3,8 @@
 Those that were collected are not looked through for garbage again and again, a command line is made once, certificates
 of authorities are read once, validators of routes are made once, and servers in this process end at once.
 With `--budget SECONDS`, tests that would begin later are skipped, and say so: for a machine that has not time for all.
-With `--few-examples`, Hypothesis tries a quarter of the examples; .ci/run tries all of them among the slow tests.
+No example of Hypothesis has a limit of time, which a busy machine would exceed by chance. With `--few-examples`, it
+tries a quarter of the examples; .ci/run tries all of them among the slow tests.
 """
 
 from __future__ import annotations
@@ -120,14 +121,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests in this hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("few_examples"):
-        from tests.support.examples import try_fewer
+    tests = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("hypothesis")]
+    if tests:
+        from tests.support.examples import take_time, try_fewer
 
-        tests = [item for item in items if isinstance(item, pytest.Function) and item.get_closest_marker("hypothesis")]
         # Hypothesis runs a state machine in a class; the cases of a parametrized test share its function.
         machines = {item.cls for item in tests if hasattr(item.cls, "settings")}
         for test in machines | {item.function for item in tests if item.cls not in machines}:
-            try_fewer(test)
+            take_time(test)
+            if config.getoption("few_examples"):
+                try_fewer(test)
 
 
 @pytest.hookimpl(tryfirst=True)

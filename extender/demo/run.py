@@ -166,7 +166,7 @@ class Demo:
                 cast.create(item)
                 if act.crash and number == len(act.objects) // 2:
                     self._crash(cast, live)
-            good, calm = False, _Calm()
+            good, calm = False, Calm()
             while not good and time.monotonic() - begun < _ACT_PATIENCE:
                 time.sleep(_GLANCE)
                 cast.check()
@@ -175,9 +175,7 @@ class Demo:
                     live.update(
                         Text(f"  {printable(act.name)}: {_progress(act, pods)}", no_wrap=True, overflow="ellipsis")
                     )
-                good = _as_expected(act, pods)
-                if act.expect is Expect.SETTLES:
-                    good = calm.lasts(pods, good)
+                good = calm.lasts(act, pods) if act.expect is Expect.SETTLES else _as_expected(act, pods)
         if act.pods:
             mark = "[green]✓[/green]" if good else "[red]✗[/red]"
             seconds = time.monotonic() - begun
@@ -192,15 +190,21 @@ class Demo:
         cast.wait_ready()
 
 
-class _Calm:
-    """Whether an end lasts that is not known beforehand: a pod that was refused may get its place at the next try."""
+class Calm:
+    """Whether an end lasts that is not known beforehand: a pod that was refused may get its place at the next try.
+
+    If all pods of the act run, none is tried again.
+    """
 
     def __init__(self) -> None:
         self._since = 0.0
         self._places: dict[str, str] | None = None
 
-    def lasts(self, pods: dict[str, Object], good: bool) -> bool:
-        """Whether it was `good`, and no pod has moved, for as long as a refused pod backs off."""
+    def lasts(self, act: Act, pods: dict[str, Object]) -> bool:
+        """Whether all is as expected, and has been, without any pod moving, for as long as a refused pod backs off."""
+        good = _as_expected(act, pods)
+        if good and all(_runs(pods[name]) for name in act.pods):
+            return True
         now, places = time.monotonic(), {name: pod["spec"].get("nodeName", "") for name, pod in pods.items()}
         if not good or places != self._places:
             self._since, self._places = now, places

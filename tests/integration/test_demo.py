@@ -29,13 +29,13 @@ from extender.demo.claims.table import show_stay as show_claims_stay
 from extender.demo.claims.table import show_verdict
 from extender.demo.own_command import own_command
 from extender.demo.report import Outlook, show_farewell, show_report, show_stay
-from extender.demo.run import Demo
+from extender.demo.run import Calm, Demo
 from extender.demo.vpods import fleet
 from extender.demo.vpods.history import History, Written, moves, placements, unevenness, violations
 from extender.demo.vpods.table import Verdict
 from extender.demo.vpods.table import show_stay as show_vpods_stay
 from extender.demo.vpods.table import show_verdict as show_vpods_verdict
-from extender.demo.workloads import MANIFESTS, Act, acts, nodes
+from extender.demo.workloads import MANIFESTS, Act, Expect, acts, nodes
 from extender.kube.client.kubeconfig import connect
 from extender.recording.log import open_log
 from extender.recording.replaying import Replay
@@ -44,6 +44,15 @@ from tests.support.apiserver.api import eventually
 from tests.support.cluster.claim_world import ClaimWorld, claim_world
 from tests.support.cluster.local_cluster import LocalCluster, world
 from tests.support.pages import blocks, page
+
+
+def test_an_act_whose_pods_all_run_is_over_and_one_with_a_refused_pod_is_watched_for_longer() -> None:
+    act = Act("two pods", Expect.SETTLES, pods=frozenset({"a", "b"}))
+    runs = {"spec": {"nodeName": "n"}, "status": {"phase": "Running"}}
+    refused = {"spec": {}, "status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}
+    assert Calm().lasts(act, {"a": runs, "b": runs, "other": refused})
+    assert not Calm().lasts(act, {"a": runs, "b": refused})
+    assert not Calm().lasts(act, {"a": runs})
 
 
 @contextmanager

@@ -22,16 +22,29 @@ def few(examples: int, steps: int) -> settings:
 
 
 def fewer(all_of_them: settings) -> settings:
-    """Return settings with a quarter of the examples, but at least 5 where there are as many.
+    """Return settings with a quarter of the examples, but at least 5 where there are as many."""
+    most = all_of_them.max_examples
+    return settings(all_of_them, max_examples=min(most, max(most // 4, _LEAST)))
 
-    A machine that is busy with other workers is no fault of a test: that drawing takes long is no failure.
-    """
-    most, suppressed = all_of_them.max_examples, {*all_of_them.suppress_health_check, HealthCheck.too_slow}
-    return settings(all_of_them, max_examples=min(most, max(most // 4, _LEAST)), suppress_health_check=[*suppressed])
+
+def unhurried(hurried: settings) -> settings:
+    """Return settings without limits of time: a machine that is busy with other workers is no fault of a test."""
+    return settings(
+        hurried, deadline=None, suppress_health_check=[*{*hurried.suppress_health_check, HealthCheck.too_slow}]
+    )
+
+
+def take_time(test: type[Any] | Callable[..., Any]) -> None:
+    """Let the examples of a state machine's `TestCase`, or of a function under `@given`, take as long as they need."""
+    _set(test, unhurried)
 
 
 def try_fewer(test: type[Any] | Callable[..., Any]) -> None:
     """Let a state machine's `TestCase`, or a function under `@given`, try a quarter of its examples from now on."""
+    _set(test, fewer)
+
+
+def _set(test: type[Any] | Callable[..., Any], changed: Callable[[settings], settings]) -> None:
     # Hypothesis has no public way to change the settings of a decorated function.
     name = "settings" if isinstance(test, type) else "_hypothesis_internal_use_settings"
-    setattr(test, name, fewer(getattr(test, name)))
+    setattr(test, name, changed(getattr(test, name)))

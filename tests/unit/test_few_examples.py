@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from tests.support.examples import fewer, try_fewer
+from tests.support.examples import fewer, try_fewer, unhurried
 
 
 @pytest.mark.parametrize(("most", "tried"), [(100, 25), (20, 5), (8, 5), (3, 3)])
@@ -25,7 +25,14 @@ def test_everything_else_stays() -> None:
     )
     few = fewer(all_of_them)
     assert (few.stateful_step_count, few.deadline, few.derandomize) == (17, None, True)
-    assert {*few.suppress_health_check} == {*all_of_them.suppress_health_check, HealthCheck.too_slow}
+    assert {*few.suppress_health_check} == {*all_of_them.suppress_health_check}
+
+
+def test_no_limit_of_time_is_left() -> None:
+    hurried = settings(max_examples=7, deadline=100, suppress_health_check=[HealthCheck.data_too_large])
+    free = unhurried(hurried)
+    assert (free.max_examples, free.deadline) == (7, None)
+    assert {*free.suppress_health_check} == {HealthCheck.data_too_large, HealthCheck.too_slow}
 
 
 def test_a_function_is_called_with_fewer() -> None:
@@ -62,8 +69,10 @@ def test_a_state_machine_runs_fewer_times() -> None:
 def test_the_option_reaches_the_tests(request: pytest.FixtureRequest) -> None:
     """What this run was started with is what its tests of Hypothesis do."""
     share = 4 if request.config.getoption("few_examples") else 1
-    tried = test_some_number._hypothesis_internal_use_settings.max_examples  # type: ignore[attr-defined]
-    assert tried == 60 // share
+    found = test_some_number._hypothesis_internal_use_settings  # type: ignore[attr-defined]
+    assert found.max_examples == 60 // share
+    assert found.deadline is None
+    assert HealthCheck.too_slow in found.suppress_health_check
 
 
 @settings(max_examples=60)

@@ -32,6 +32,8 @@ from tests.support.http.browser import ABSENT, CHROMIUM, Browser
 from tests.support.http.page import show
 from tests.support.installed import install
 
+#: Seconds. On a machine that others use, too, any other call may take a third of one.
+SLOW_SECONDS = 1.0
 #: What the algorithm does for a pod of this name, the event of the log line, and what /readyz and the page say: how
 #: often, too, which is more than once if somebody asks for an explanation meanwhile.
 WRONG = {
@@ -60,7 +62,7 @@ class Faulty(PlainAlgorithm):
             case "moves":
                 return Wait(reason(Code.OTHER, detail=f"try again in {next(self.numbers)} ms"))
             case "slow":
-                time.sleep(0.3)
+                time.sleep(1.2 * SLOW_SECONDS)
         return Wait(reason(Code.NO_NODE_FITS))
 
     def page(self, path: str) -> object:
@@ -82,7 +84,7 @@ PLUGIN = Plugin(settings=NoSettings, create=lambda _: Faulty())
 def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
     """A server with this algorithm."""
     install(tmp_path, monkeypatch, faulty=f"{__name__}:PLUGIN")
-    with world(nodes=2, algorithm={"name": "faulty"}, server={"port": 0, "slow_seconds": 0.2}) as w:
+    with world(nodes=2, algorithm={"name": "faulty"}, server={"port": 0, "slow_seconds": SLOW_SECONDS}) as w:
         w.may_count = {"waggle_algorithm_faults_total"}
         yield w
 
