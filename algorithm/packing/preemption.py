@@ -133,14 +133,28 @@ class Preemptor:
     ) -> Preempt | None:
         """The plan that evicts for this pod now; its seat is the cheapest of the first `enough` possible ones."""
         evictor = self._evictor(trial, below)
+        seated = self._seat_those_that_must_not_preempt(trial, gang_members, needed - 1)
         eviction = self._own_eviction(trial, evictor, enough)
         if eviction is None:
             return None
         trial.evict_all(eviction.victims)
         trial.take(eviction.node, demand_of(self._pod.requests))
-        if not self._others_fit(trial, gang_members, needed - 1, below):
+        others = [member for member in gang_members if member.uid not in seated]
+        if not self._others_fit(trial, others, needed - 1 - len(seated), below):
             return None
         return self._answer(trial, eviction)
+
+    def _seat_those_that_must_not_preempt(self, trial: Trial, gang_members: list[Member], most: int) -> set[str]:
+        """Seats on free nodes for mates that have none and no victims, either: others take what they need by eviction.
+        Returns who got one; at most `most` of them."""
+        seated: set[str] = set()
+        for member in hardest_first([each for each in gang_members if not each.pod.may_preempt], ""):
+            if len(seated) < most and member.hold is None:
+                node = trial.best(member.demand, self._anywhere)
+                if node is not None:
+                    trial.take(node, member.demand)
+                    seated.add(member.uid)
+        return seated
 
     def _own_eviction(self, trial: Trial, evictor: Evictor, enough: int) -> Eviction | None:
         """A suggested node for the pod: its present one, if that still works, else a free one, else the cheapest."""
@@ -189,7 +203,7 @@ class Preemptor:
         self, trial: Trial, member: Member, below: int | None, hopeless: dict[tuple[Demand, int], int]
     ) -> bool:
         node = trial.best(member.demand, self._anywhere)
-        if node is None and below is not None:
+        if node is None and below is not None and member.pod.may_preempt:
             evictor = self._evictor(trial, below if below == ANY_PRIORITY else member.pod.priority)
             node = self._evict_for_member(trial, member.demand, evictor, hopeless)
         if node is None:

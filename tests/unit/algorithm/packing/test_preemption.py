@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+import msgspec
 import pytest
 
 from algorithm.interface import Bind, Phase, Preempt, Victim, Wait
@@ -240,6 +241,25 @@ def test_nobody_is_evicted_if_the_gang_does_not_fit_all_the_same():
     for each in gang:
         for phase in ("Filtering", "Preempting"):
             assert world.schedule(each, phase=phase).reason.code is Code.GANG_DOES_NOT_FIT
+
+
+@pytest.mark.parametrize("phase", [Phase.FILTERING, PREEMPTING, Phase.EVICTING])
+def test_nobody_is_evicted_for_a_gang_of_which_one_member_must_not_preempt_and_has_no_room(phase):
+    world, gang = gang_world(members=2)
+    world.replace(msgspec.structs.replace(gang[1], may_preempt=False))
+    for each in gang:
+        assert world.schedule(world.waiting[each.uid], phase=phase).reason.code is Code.GANG_DOES_NOT_FIT
+
+
+def test_a_member_that_must_not_preempt_gets_the_free_node_and_the_others_evict():
+    world, gang = gang_world()
+    world.replace(msgspec.structs.replace(gang[1], may_preempt=False))
+    world.delete("u-low1")
+    for each in (gang[0], gang[2]):
+        assert len(world.start_preempting(each, world.schedule(each, phase=PREEMPTING))) == 1
+    world.delete("u-low0")
+    world.delete("u-low2")
+    assert all(isinstance(world.schedule(world.waiting[each.uid]), Bind) for each in gang)
 
 
 def test_only_priority_keeps_a_gang_out():
