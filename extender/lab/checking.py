@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from extender.lab.workload import CPU, GPU, Job, MachineNode, NodeChange, NodeFailure, Workload
+from extender.lab.workload import CPU, GPU, LONGEST_NAME, Job, MachineNode, NodeChange, NodeFailure, Workload
 from extender.lab.workload_file import WorkloadError
 
 MOST_JOBS, MOST_PODS, MOST_PODS_OF_JOB, MOST_NODES = 5_000_000, 10_000_000, 100_000, 50_000
@@ -13,7 +13,6 @@ MOST_JOBS, MOST_PODS, MOST_PODS_OF_JOB, MOST_NODES = 5_000_000, 10_000_000, 100_
 LATEST, MOST_AMOUNT = 1e11, 2**53
 #: Priorities of pods in Kubernetes are numbers of 32 bits.
 _PRIORITIES = 2**31
-LONGEST_NAME = 240
 _WHOLE = 1000
 
 

@@ -19,6 +19,8 @@ POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 _LONGEST = 15
 #: GPUs of a node.
 MOST_GPUS = 1000
+#: MiB of a pod or a node: what a workload may have, in bytes.
+_MOST_MIB = 1 << 33
 #: What the published tables write for "no model".
 _NONE = ("", "nan")
 
@@ -93,4 +95,6 @@ def _amount(row: Row, column: str) -> int:
     text = row.text(column)
     if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST):
         raise row.error(column, "a whole number, 0 or more")
+    if column == "memory_mib" and int(text) > _MOST_MIB:
+        raise row.error(column, f"at most {_MOST_MIB} MiB")
     return int(text)

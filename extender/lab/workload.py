@@ -22,6 +22,8 @@ GPU = "gpu"
 CPU = "cpu"
 #: The resource of memory, in bytes.
 MEMORY = "memory"
+#: Characters of the name of a job or a node.
+LONGEST_NAME = 240
 
 
 class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

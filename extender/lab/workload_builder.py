@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from extender.lab.tables import FatalTraceError, Problems, TraceError
-from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode, Workload
+from extender.lab.workload import CPU, GPU, LONGEST_NAME, MEMORY, Job, MachineNode, Workload
 from extender.logs.printable import printable
 
 T = TypeVar("T", bound=Hashable)
@@ -99,6 +99,11 @@ class WorkloadBuilder:
 
 
 def _free(name: str, taken: set[str], where: Where, most: int, what: str) -> None:
+    if not 0 < len(name) <= LONGEST_NAME:
+        raise TraceError(
+            f"{where.file}, line {where.line}: {where.column}: expected a name of 1 to {LONGEST_NAME} characters, got "
+            f"{len(name)}"
+        )
     if name in taken:
         raise TraceError(f"{where.file}, line {where.line}: {where.column}: {printable(name)} appears twice")
     if len(taken) >= most:

@@ -57,7 +57,7 @@ def _read(paths: Mapping[str, Path], problems: Problems) -> Workload:
             for row in rows:
                 with problems.of_a_line():
                     _request(row, path, types, builder)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of SQLite's message about a damaged name
         raise FatalTraceError(f"{path}: expected an SQLite database with the tables vm and vmType: {error}") from error
     builder.remark(
         f"Machines are those of model {machine}, on which most requests can run; one is {_CORES} cores and {_GIB} GiB "

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from algorithm.model import Node, Pod
-from extender.lab.checking import LATEST, LONGEST_NAME, MOST_AMOUNT, MOST_JOBS, MOST_NODES, MOST_PODS_OF_JOB, check
-from extender.lab.workload import CPU, GPU, Job, MachineNode, NodeChange, NodeFailure, Workload
+from extender.lab.checking import LATEST, MOST_AMOUNT, MOST_JOBS, MOST_NODES, MOST_PODS_OF_JOB, check
+from extender.lab.workload import CPU, GPU, LONGEST_NAME, Job, MachineNode, NodeChange, NodeFailure, Workload
 from extender.lab.workload_file import File, WorkloadError, decode, encode, read
 
 WORKLOAD = Workload(

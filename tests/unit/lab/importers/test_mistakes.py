@@ -70,12 +70,19 @@ def refusal(path: Path, format_name: str | None = None) -> str:
         ([HELIOS[0], HELIOS[1].replace(",600,", ",-600,")], "line 2: duration: expected a number from 0"),
         ([PODS[0], PODS[1].replace(",500,20", ",10,20")], "line 2: deletion_time: expected a time not before"),
         ([PODS[0], PODS[1].replace(",0,500", ",-5,500")], "line 2: creation_time: expected a number from 0"),
+        ([PODS[0], PODS[1].replace("16384", "99999999999")], "line 2: memory_mib: expected at most 8589934592 MiB"),
     ],
 )
 def test_a_mistake_in_a_table_is_named(tmp_path: Path, lines: list[str], said: str) -> None:
     path = tmp_path / "trace.csv"
     path.write_text("\n".join(lines) + "\n")
     assert f"{path}, {said}" in refusal(path)
+
+
+def test_a_job_and_a_task_whose_names_are_too_long_together_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "pai_task_table.csv"
+    path.write_text(f"{TASKS[0]}\n{'j' * 190},{'t' * 190},{TASKS[0].split(',', 2)[2]}\n")
+    assert f"{path}, line 2: task_name: expected a name of 1 to 240 characters, got 381" in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +164,12 @@ def test_a_mistake_in_an_entry_is_named(tmp_path: Path, change: dict[str, object
     assert f"{path}, {said}" in refusal(path)
 
 
+def test_a_job_and_a_task_whose_names_are_too_long_together_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "pai_task_table.csv"
+    path.write_text(f"{TASKS[0]}\n{'j' * 190},{'t' * 190},{TASKS[0].split(',', 2)[2]}\n")
+    assert f"{path}, line 2: task_name: expected a name of 1 to 240 characters, got 381" in refusal(path)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -179,6 +192,12 @@ def test_a_list_that_is_no_json_is_refused(tmp_path: Path, text: str, said: str)
     assert f"{path}, {said}" in refusal(path)
 
 
+def test_a_job_and_a_task_whose_names_are_too_long_together_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "pai_task_table.csv"
+    path.write_text(f"{TASKS[0]}\n{'j' * 190},{'t' * 190},{TASKS[0].split(',', 2)[2]}\n")
+    assert f"{path}, line 2: task_name: expected a name of 1 to 240 characters, got 381" in refusal(path)
+
+
 def test_a_missing_key_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cluster_job_log"
     path.write_text(json.dumps([{"status": "Pass"}]))
@@ -199,6 +218,12 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
 def test_a_mistake_in_a_database_is_named(tmp_path: Path, row: tuple[object, ...], said: str) -> None:
     path = azure(tmp_path / "x.sqlite", [(9, 1, 1, 0, 0.0, 1.0), row], [(0, 1, 1, 0.5, 0.5)])
     assert f"{path}, {said}" in refusal(path)
+
+
+def test_a_job_and_a_task_whose_names_are_too_long_together_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "pai_task_table.csv"
+    path.write_text(f"{TASKS[0]}\n{'j' * 190},{'t' * 190},{TASKS[0].split(',', 2)[2]}\n")
+    assert f"{path}, line 2: task_name: expected a name of 1 to 240 characters, got 381" in refusal(path)
 
 
 def test_a_fraction_that_is_none_is_named(tmp_path: Path) -> None:
