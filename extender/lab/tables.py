@@ -155,11 +155,11 @@ class Table:
         self._lines = lines if isinstance(lines, Lines) else _Counted(lines)
         self._reader = csv.reader(self._lines)
         self._problems = problems or Problems()
-        #: The first row, where it is no header.
-        self._first: list[str] | None = None
-        header = [name.strip() for name in self._next() or []]
+        #: The first row and its line, where it is no header.
+        self._first: tuple[int, list[str]] | None = None
+        line, header = self._begin(may_lack_header=columns is not None)
         if columns is not None and header and not set(columns) <= set(header):
-            self._first, header = header, list(columns)
+            self._first, header = (line, header), list(columns)
         missing = [name for name in needed if name not in header]
         if missing:
             raise FatalTraceError(
@@ -168,6 +168,17 @@ class Table:
         if len(set(header)) < len(header):
             raise FatalTraceError(f"{file}, line 1: expected different columns, got {', '.join(header)[:200]}")
         self.places = {name: place for place, name in enumerate(header)}
+
+    def _begin(self, *, may_lack_header: bool) -> tuple[int, list[str]]:
+        """The first row, with its line. A broken one may be left out only if it may be no header."""
+        while True:
+            start = self._lines.number + 1
+            try:
+                return start, [name.strip() for name in self._next() or []]
+            except TraceError as error:
+                if not may_lack_header:
+                    raise
+                self._problems.add(error)
 
     def _next(self) -> list[str] | None:
         """The next row; None at the end."""
@@ -181,7 +192,7 @@ class Table:
 
     def __iter__(self) -> Iterator[Row]:
         if self._first is not None:
-            yield from self._row(1, self._first)
+            yield from self._row(*self._first)
         while True:
             start = self._lines.number + 1
             try:

@@ -17,6 +17,8 @@ from extender.operate.waggle_options import Format, OutputOption
 
 #: MiB that a replay may hold; as `recording/held.py` has it, which is imported only when it is needed.
 MOST_MIB = 4096
+#: The port of pages, unless another one is given.
+_PORT = 9096
 
 LogArgument = Annotated[
     Path,
@@ -62,7 +64,10 @@ def replay(
     serve: Annotated[
         bool, typer.Option("--serve", help="With --at: serve the pages of that moment on 127.0.0.1, read-only.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="With --serve: the port; 0 is any free one.")] = 9096,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="With --serve: the port, by default 9096; 0 is any free one."),
+    ] = None,
     step: Annotated[
         bool, typer.Option("--step", help="Go through the events, from --at on; h lists the commands.")
     ] = False,
@@ -85,7 +90,9 @@ def replay(
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the three results as JSON; - is standard output."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**62, help="Decides ties in the simulations.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**62, help="Decides ties in the simulations of a comparison.")
+    ] = None,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Replay a log of format 1 even if this program's constants differ.")
     ] = False,
@@ -127,17 +134,21 @@ def replay(
         ("--at", bool(at), not compares),
         ("--pod", bool(pod), bool(at) and not (serve or step)),
         ("--serve", serve, bool(at) and not step),
+        ("--port", port is not None, serve),
         ("--output", output is not Format.TEXT, bool(at) and not (serve or step)),
         ("--step", step, not compares),
         *((name, value is not None, compares) for name, value in (("--svg", svg), ("--html", html))),
         ("--json", json_file is not None, compares),
+        ("--seed", seed is not None, compares),
         ("--jobs", jobs > 0, not (compares or at or step)),
     )
     if compares:
         from extender.operate.replay_compare import Files, compare_with
         from extender.operate.replay_modes import Which
 
-        compare_with(Which(log, run, anyway, memory_mib), algorithm, settings, Files(svg, json_file, html), seed=seed)
+        compare_with(
+            Which(log, run, anyway, memory_mib), algorithm, settings, Files(svg, json_file, html), seed=seed or 0
+        )
     elif step:
         from extender.operate.replay_modes import Which, step_through
 
@@ -145,7 +156,8 @@ def replay(
     elif at:
         from extender.operate.replay_modes import Look, Which, look_at
 
-        look_at(Which(log, run, anyway, memory_mib), at, Look(pod, output is Format.JSON, port if serve else None))
+        chosen = _PORT if port is None else port
+        look_at(Which(log, run, anyway, memory_mib), at, Look(pod, output is Format.JSON, chosen if serve else None))
     else:
         _compare_decisions(log, run, memory_mib, jobs, anyway=anyway)
 
@@ -154,6 +166,8 @@ _NEEDS = {
     "--at": "shows a moment, and cannot be combined with --algorithm or --settings",
     "--pod": "needs --at, and cannot be combined with --serve or --step",
     "--serve": "needs --at, and cannot be combined with --step",
+    "--port": "needs --serve",
+    "--seed": "needs --algorithm or --settings",
     "--output": "needs --at, and cannot be combined with --serve or --step",
     "--step": "cannot be combined with --algorithm or --settings",
     "--svg": "needs --algorithm or --settings",

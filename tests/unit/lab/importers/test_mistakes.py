@@ -79,6 +79,14 @@ def test_a_mistake_in_a_table_is_named(tmp_path: Path, lines: list[str], said: s
     assert f"{path}, {said}" in refusal(path)
 
 
+def test_a_broken_first_line_of_a_table_without_a_header_may_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "pai_task_table.csv"
+    path.write_text(f"{TASKS[0]}\rx\n{TASKS[1]}\n{TASKS[1]}\n")
+    found = load(path, skip_broken=True)
+    assert len(found.jobs) == 1
+    assert any(f"{path}, line 1: new-line character" in remark and "line 3: " in remark for remark in found.remarks)
+
+
 def test_a_job_and_a_task_whose_names_are_too_long_together_are_named(tmp_path: Path) -> None:
     path = tmp_path / "pai_task_table.csv"
     path.write_text(f"{TASKS[0]}\n{'j' * 190},{'t' * 190},{TASKS[0].split(',', 2)[2]}\n")
@@ -164,12 +172,6 @@ def test_a_mistake_in_an_entry_is_named(tmp_path: Path, change: dict[str, object
     assert f"{path}, {said}" in refusal(path)
 
 
-def test_a_job_and_a_task_whose_names_are_too_long_together_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "pai_task_table.csv"
-    path.write_text(f"{TASKS[0]}\n{'j' * 190},{'t' * 190},{TASKS[0].split(',', 2)[2]}\n")
-    assert f"{path}, line 2: task_name: expected a name of 1 to 240 characters, got 381" in refusal(path)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -192,12 +194,6 @@ def test_a_list_that_is_no_json_is_refused(tmp_path: Path, text: str, said: str)
     assert f"{path}, {said}" in refusal(path)
 
 
-def test_a_job_and_a_task_whose_names_are_too_long_together_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "pai_task_table.csv"
-    path.write_text(f"{TASKS[0]}\n{'j' * 190},{'t' * 190},{TASKS[0].split(',', 2)[2]}\n")
-    assert f"{path}, line 2: task_name: expected a name of 1 to 240 characters, got 381" in refusal(path)
-
-
 def test_a_missing_key_is_named(tmp_path: Path) -> None:
     path = tmp_path / "cluster_job_log"
     path.write_text(json.dumps([{"status": "Pass"}]))
@@ -218,12 +214,6 @@ def test_a_missing_key_is_named(tmp_path: Path) -> None:
 def test_a_mistake_in_a_database_is_named(tmp_path: Path, row: tuple[object, ...], said: str) -> None:
     path = azure(tmp_path / "x.sqlite", [(9, 1, 1, 0, 0.0, 1.0), row], [(0, 1, 1, 0.5, 0.5)])
     assert f"{path}, {said}" in refusal(path)
-
-
-def test_a_job_and_a_task_whose_names_are_too_long_together_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "pai_task_table.csv"
-    path.write_text(f"{TASKS[0]}\n{'j' * 190},{'t' * 190},{TASKS[0].split(',', 2)[2]}\n")
-    assert f"{path}, line 2: task_name: expected a name of 1 to 240 characters, got 381" in refusal(path)
 
 
 def test_a_fraction_that_is_none_is_named(tmp_path: Path) -> None:
