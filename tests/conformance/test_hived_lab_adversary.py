@@ -81,6 +81,7 @@ def test_hived_owes_nothing_to_a_job_at_length(tmp_path: Path) -> None:
         check_laws(tmp_path, seed)
 
 
+@pytest.mark.slow
 def test_a_run_of_hived_is_the_same_alone(tmp_path: Path) -> None:
     check_company(tmp_path, 2)
 

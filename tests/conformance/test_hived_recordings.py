@@ -9,11 +9,11 @@ from tests.support.hived.harness import HivedHarness, one
 
 
 def cases():
-    """One in four of the random ones in `make test`, all others always."""
+    """One in eight of the random ones in `make test`, all others always."""
     number = 0
     for name in recordings():
         number += name.startswith("rand-")
-        is_quick = not name.startswith("rand-") or number % 4 == 0 or "answer" in deviations().get(name, {})
+        is_quick = not name.startswith("rand-") or number % 8 == 0 or "answer" in deviations().get(name, {})
         yield pytest.param(name, id=name, marks=[] if is_quick else [pytest.mark.slow])
 
 

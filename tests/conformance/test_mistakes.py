@@ -21,10 +21,12 @@ for _file in sorted(FOLDER.glob("*.py")):
     import_module(f"tests.conformance.mistakes.{_file.stem}")
 
 #: Less than a second of CPU each: the names of those that `make test` tries.
-QUICK = ("TakesAnyNode", "CountsInSchedule", "ForkSharesADict", "EndsTheProcess", "DefaultIsNotValid")
+QUICK = ("TakesAnyNode", "ForkSharesADict", "EndsTheProcess")
 #: Those that the slow tests try with all checks, too.
 AMONG_ALL = (
     *QUICK,
+    "CountsInSchedule",
+    "DefaultIsNotValid",
     "CountsBeforeItReads",
     "SkipsWhatItCannotRead",
     "TakesAPlacedPodBeforeItReads",

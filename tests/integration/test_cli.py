@@ -110,6 +110,7 @@ def test_serve_places_pods_until_a_signal_comes(tmp_path: Path, cluster: Embedde
     assert cluster.get("pods", "p")["spec"]["nodeName"] == "n0"
 
 
+@pytest.mark.slow
 def test_serve_shows_what_certs_made_and_tells_of_it(tmp_path: Path, cluster: EmbeddedCluster):
     assert waggle("certs", "-o", str(tmp_path), "--days", "3").returncode == 0
     ours, caller = Files(tmp_path / "server"), Files(tmp_path / "kube-scheduler")
@@ -136,6 +137,7 @@ def test_serve_shows_what_certs_made_and_tells_of_it(tmp_path: Path, cluster: Em
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_serve_ends_at_ctrl_c(tmp_path: Path, cluster: EmbeddedCluster):
     with serving(tmp_path, cluster.url) as waggle:
         eventually(waggle.ready)
@@ -144,6 +146,7 @@ def test_serve_ends_at_ctrl_c(tmp_path: Path, cluster: EmbeddedCluster):
         assert "Traceback" not in waggle.said
 
 
+@pytest.mark.slow
 def test_serve_finishes_the_binding_that_is_being_written(tmp_path: Path, cluster: EmbeddedCluster):
     with serving(tmp_path, cluster.url) as waggle:
         eventually(waggle.ready)
@@ -163,6 +166,7 @@ def test_serve_finishes_the_binding_that_is_being_written(tmp_path: Path, cluste
         assert waggle.process.wait(30) == 0
 
 
+@pytest.mark.slow
 def test_serve_waits_for_an_api_server_that_is_not_there(tmp_path: Path):
     with serving(tmp_path, f"http://127.0.0.1:{free_port()}") as waggle:
         eventually(lambda: waggle.client.get("/livez").status == 200 if "serving" in waggle.said else False)
@@ -185,6 +189,7 @@ def test_serve_records_what_can_be_replayed(tmp_path: Path, cluster: EmbeddedClu
     assert (recording.ended, recording.remarks) == (len(played), [])
 
 
+@pytest.mark.slow
 def test_a_recording_has_no_annotation_that_nobody_reads_and_is_nobody_elses(tmp_path: Path, cluster: EmbeddedCluster):
     """By every way on which pods come: the list at the start, the watch, and the verbs."""
     log = tmp_path / "recording"
@@ -215,6 +220,7 @@ def plain(folder: Path) -> bytes:
     return b"".join(zlib.decompressobj(31).decompress(each.read_bytes()) for each in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_sigusr2_compares_the_cache(tmp_path: Path, cluster: EmbeddedCluster):
     with serving(tmp_path, cluster.url) as waggle:
         eventually(waggle.ready)
@@ -238,6 +244,7 @@ def test_serve_refuses_a_port_that_is_taken_before_it_starts_anything(tmp_path: 
     assert not recording.exists()
 
 
+@pytest.mark.slow
 def test_serve_looks_at_its_certificates_before_it_starts_anything(tmp_path: Path, cluster: EmbeddedCluster):
     missing = {"cert_file": str(tmp_path / "tls.crt"), "key_file": str(tmp_path / "tls.key")}
     config = configuration(tmp_path, server={"port": 0, "tls": missing}, cluster={"server": cluster.url})
@@ -272,6 +279,7 @@ def test_a_bad_configuration_is_refused_by_naming_its_field(tmp_path: Path, text
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 def test_serve_refuses_settings_that_the_algorithm_does_not_have(tmp_path: Path):
     result = waggle(
         "serve",
@@ -291,6 +299,7 @@ def test_a_configuration_that_is_not_there_is_refused(tmp_path: Path):
     assert "nowhere.yaml" in result.output.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_a_record_that_cannot_be_written_is_refused(tmp_path: Path, cluster: EmbeddedCluster):
     config = configuration(tmp_path, server={"port": 0}, cluster={"server": cluster.url})
 

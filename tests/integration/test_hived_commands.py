@@ -11,6 +11,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from extender.embedded.apiserver import EmbeddedCluster, serve_in_thread
@@ -41,6 +42,7 @@ def uncovered(server: Serving) -> list[str]:
     return [item["metadata"]["name"] for item in items if "lazyPreemptionStatus" in item["status"]]
 
 
+@pytest.mark.slow
 def test_from_nodes_to_a_server_that_is_reconfigured(tmp_path: Path) -> None:
     file, new = tmp_path / "hivedscheduler.yaml", tmp_path / "new.yaml"
     with serve_in_thread() as cluster:

@@ -31,6 +31,7 @@ def test_its_tests_pass_at_once(project: Path, environment: dict[str, str]) -> N
     assert "failed" not in said
 
 
+@pytest.mark.slow
 def test_it_is_found_by_its_name_and_runs_its_workload(project: Path, environment: dict[str, str]) -> None:
     options = ("--trace", "trace.json", "--algorithm", "gpu_quota", "--settings", "gpu_quota=waggle.yaml")
     said = done(*WAGGLE, "simulate", *options, folder=project, environment=environment)

@@ -136,6 +136,7 @@ def test_ctrl_c_ends_with_status_130(capsys: pytest.CaptureFixture[str]):
     assert (ended.value.exit_code, capsys.readouterr().err) == (130, "stopped\n")
 
 
+@pytest.mark.slow
 def test_pages_are_served_until_ctrl_c(log: Path):
     command = [sys.executable, "-m", "extender.cli", "replay", str(log), "--at", "+4m", "--serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as served:

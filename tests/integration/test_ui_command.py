@@ -219,6 +219,7 @@ def test_an_address_for_a_command_line_works_once(site: Site) -> None:
             serving.join()
 
 
+@pytest.mark.slow
 def test_when_the_forwarding_has_ended_a_new_one_is_begun(site: Site) -> None:
     with Connection(Target()) as connection:
         assert connection.get("/v1/inspect/pods").status == 200
@@ -233,6 +234,7 @@ def test_where_no_replica_leads_it_is_said(site: Site) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_without_the_right_to_look_it_is_said_which(site: Site) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "extender.cli", "ui", "--secret", "nothing-there"],
@@ -255,6 +257,7 @@ def test_where_waggle_wants_a_token_too_it_is_that_of_a_service_account(site: Si
         assert connection.get("/v1/inspect/pods").status == status
 
 
+@pytest.mark.slow
 def test_a_server_with_the_certificate_of_another_name_is_not_talked_to(site: Site) -> None:
     certificate = {"secret": "waggle-viewer-tls"}
     with (
@@ -264,6 +267,7 @@ def test_a_server_with_the_certificate_of_another_name_is_not_talked_to(site: Si
         connection.get("/ui")
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_said_so(site: Site) -> None:
     taken = (site.folder / "port").read_text()
     done = subprocess.run(
@@ -276,6 +280,7 @@ def test_a_port_that_is_taken_is_said_so(site: Site) -> None:
     assert f"port {taken} of 127.0.0.1 cannot be used" in done.stderr
 
 
+@pytest.mark.slow
 def test_explain_and_top_take_the_same_way(site: Site) -> None:
     site.runtime.pod_views = [PodView("ns", "p", "u", "Waiting", summary="It can never run.", since_seconds=5.0)]
     site.runtime.explanations["ns", "p"] = Explanation(site.runtime.pod_views[0])

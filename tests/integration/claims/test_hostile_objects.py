@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.claim_objects import (
     CLAIMS,
@@ -61,6 +63,7 @@ def test_a_pool_that_selects_the_pods_of_another_gets_none() -> None:
         assert w.claim().status_code == 201
 
 
+@pytest.mark.slow
 def test_many_pools_and_claims_at_once_are_served_or_told_why() -> None:
     with object_world(pods=3) as w:
         began = time.monotonic()

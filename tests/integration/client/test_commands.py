@@ -87,6 +87,7 @@ def test_without_a_command_it_is_held_until_ctrl_c(world: ClaimWorld, sent: sign
     assert world.claimed() == {}
 
 
+@pytest.mark.slow
 def test_a_command_whose_claim_is_lost_is_ended(world: ClaimWorld) -> None:
     running = start(world, "claim", "default/warm", "--lease", "1", "--", "sleep", "60")
     (claim,) = eventually(world.claimed)

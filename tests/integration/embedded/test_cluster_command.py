@@ -47,6 +47,7 @@ def test_it_serves_gpu_nodes_to_whoever_has_the_kubeconfig(tmp_path: Path) -> No
         assert process.wait(30) == 0
 
 
+@pytest.mark.slow
 def test_its_own_folder_goes_with_it() -> None:
     with waggle_cluster("--nodes", "0") as (process, said):
         file = Path(said.partition("kubeconfig is ")[2].split()[0])

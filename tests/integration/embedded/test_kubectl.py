@@ -247,6 +247,7 @@ def test_scale_adds_the_highest_ordinals_and_takes_them_away(cluster: EmbeddedCl
     eventually(lambda: [each["metadata"]["name"] for each in _web_pods(cluster)] == ["web-0"])
 
 
+@pytest.mark.slow
 def test_cordon_and_drain_respect_the_budget(cluster: EmbeddedCluster, web: Kubectl) -> None:
     web("cordon n1")
     assert web.rows("get node n1")[1][1] == "Ready,SchedulingDisabled"

@@ -282,6 +282,7 @@ def test_the_process_says_ready_and_ends_at_a_signal(tmp_path: Path):
         assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.slow
 def test_the_process_refuses_a_bad_configuration(tmp_path: Path):
     config = tmp_path / "config.yaml"
     config.write_text("kind: Policy\n")

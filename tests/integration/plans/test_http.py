@@ -80,6 +80,7 @@ def test_a_wrong_request_is_refused_by_field(
     assert "root:" not in answer.text
 
 
+@pytest.mark.slow
 def test_bodies_that_are_none(server: PlanServer) -> None:
     url = f"{server.url}/v1/plan"
     assert httpx.post(url, content=b"[", timeout=60).status_code == 400
@@ -88,6 +89,7 @@ def test_bodies_that_are_none(server: PlanServer) -> None:
     assert httpx.get(url).status_code == 405
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "media", "begins"),
     [
@@ -107,6 +109,7 @@ def test_other_formats(server: PlanServer, form: str, media: str, begins: str) -
     assert "train" in answer.text
 
 
+@pytest.mark.slow
 def test_pods_of_a_drained_node_are_known_in_full_and_made_again(server: PlanServer) -> None:
     answer = server.ask({"drain": ["n0"], "compare": True})
     assert answer.status_code == 200, answer.text
@@ -115,6 +118,7 @@ def test_pods_of_a_drained_node_are_known_in_full_and_made_again(server: PlanSer
     assert answer.json()["difference"]["pods_fewer"] == 1
 
 
+@pytest.mark.slow
 def test_settings_of_another_kind_are_tried(server: PlanServer) -> None:
     hived = server.ask({"algorithm": "hived"})
     assert hived.status_code in (200, 400), hived.text
@@ -142,6 +146,7 @@ def test_a_caller_that_disconnects_ends_its_plan(server: PlanServer) -> None:
     assert not server.plans._running
 
 
+@pytest.mark.slow
 def test_the_client_library(server: PlanServer) -> None:
     with SyncWaggle(server.url) as waggle:
         plan = waggle.plan(JOB, changes={"cordon": ["n1"]})

@@ -217,6 +217,7 @@ def test_a_bind_that_the_network_delivers_late_binds_nothing_twice(pair: Pair) -
     assert a.service.runtime.model.cache_snapshot().nodes.keys() == set(NODES)
 
 
+@pytest.mark.slow
 def test_leadership_that_goes_from_one_to_the_other_and_back(pair: Pair) -> None:
     """A place that was proposed in a term long ago is not a place now."""
     a, b = pair.both()
@@ -237,6 +238,7 @@ def test_leadership_that_goes_from_one_to_the_other_and_back(pair: Pair) -> None
     assert pair.leaders() == ["a"]
 
 
+@pytest.mark.slow
 def test_pods_that_both_replicas_are_asked_for_while_they_take_turns_are_bound_once(pair: Pair) -> None:
     """Whoever leads is held up, and what it had under way arrives when it leads no more."""
     books = Books(pair.cluster)
@@ -280,6 +282,7 @@ def lists(replica: Replica) -> int:
     return replica.service._pods.stats.lists
 
 
+@pytest.mark.slow
 def test_an_orderly_stop_leaves_word_and_the_next_lists_nothing(crowded: Pair) -> None:
     a, b = crowded.both()
     eventually(lambda: "another replica leads" in b.service.runtime.readiness().detail)
@@ -292,6 +295,7 @@ def test_an_orderly_stop_leaves_word_and_the_next_lists_nothing(crowded: Pair) -
     assert (lists(b), b.service._pods.stats.watches) == (1, watches)
 
 
+@pytest.mark.slow
 def test_after_a_crash_a_bookmark_says_that_nothing_was_missed(crowded: Pair) -> None:
     a, b = crowded.both()
     eventually(lambda: "another replica leads" in b.service.runtime.readiness().detail)

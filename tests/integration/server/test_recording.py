@@ -15,6 +15,7 @@ from extender.recording.replaying import Replay
 from tests.support.cluster.local_cluster import world
 
 
+@pytest.mark.slow
 def test_a_replay_from_every_checkpoint_ends_as_the_server_did(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
         (recorder, "_LONGEST_SEGMENT", 8_000),

@@ -75,6 +75,7 @@ def test_a_manifest_becomes_a_table_and_a_graph(server: str, browser: Browser) -
     assert browser.run("location.search") == "?view=plan", "what was typed does not stand in the address"
 
 
+@pytest.mark.slow
 def test_new_objects_come_before_others_that_wait(server: str, browser: Browser) -> None:
     look(browser, server)
     ask(browser, MANIFEST)
@@ -100,6 +101,7 @@ def test_names_of_strangers_are_text(server: str, browser: Browser) -> None:
     assert drawn == '<svg><rect width="3"></rect><text>kept</text></svg>'
 
 
+@pytest.mark.slow
 def test_a_what_if_is_compared(server: str, browser: Browser) -> None:
     look(browser, server)
     ask(browser, MANIFEST, add_nodes="2", node_shape="cpu=8,memory=32Gi")
@@ -126,6 +128,7 @@ def test_axe_finds_nothing_with_a_plan(server: str, browser: Browser, width: int
     assert browser.run(CUT_OFF) == []
 
 
+@pytest.mark.slow
 def test_a_what_if_that_changes_nothing_is_told_in_the_words_of_the_command(server: str, browser: Browser) -> None:
     look(browser, server)
     ask(browser, MANIFEST, algorithm="packing")

@@ -113,6 +113,7 @@ def test_a_page_has_fifty_rows_and_leads_to_the_next_one(url: str, browser: Brow
     assert names(browser, "pods") == first
 
 
+@pytest.mark.slow
 def test_a_page_that_is_past_the_end_is_the_last_one(url: str, browser: Browser) -> None:
     show(browser, url, "?view=pods&page=99")
     browser.wait("document.querySelector('#view-pods .count-line').innerText.startsWith('101–121')")
@@ -134,6 +135,7 @@ def test_pods_are_filtered_and_the_address_says_so(url: str, browser: Browser) -
     assert browser.run(values) == ["00004", "team-1", "Waiting"]
 
 
+@pytest.mark.slow
 def test_a_column_sorts(url: str, browser: Browser) -> None:
     show(browser, url, "?view=pods")
     browser.wait("document.querySelectorAll('#view-pods tbody tr').length === 50")
@@ -149,6 +151,7 @@ def test_a_column_sorts(url: str, browser: Browser) -> None:
     }
 
 
+@pytest.mark.slow
 def test_an_address_with_nonsense_shows_the_page_all_the_same(url: str, browser: Browser) -> None:
     query = "?view=pods&order=uid&state=Gone&page=-7&desc=maybe&colour=red&resource=none&tab=x&cell=no/such&pod=x"
     show(browser, url, query)
@@ -162,6 +165,7 @@ def test_an_address_with_nonsense_shows_the_page_all_the_same(url: str, browser:
 # -- groups -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_groups_are_sorted_by_devices_and_lead_to_their_pods(url: str, browser: Browser) -> None:
     show(browser, url, "?view=groups")
     shown(browser, "groups", "winner")
@@ -175,6 +179,7 @@ def test_groups_are_sorted_by_devices_and_lead_to_their_pods(url: str, browser: 
     assert where(browser) == "?view=pods&find=gang-0&ns=team-1"
 
 
+@pytest.mark.slow
 def test_virtual_clusters_are_a_column_and_a_filter(browser: Browser) -> None:
     scene = Scene(small())
     scene.place("ml/train", "vision", 5, devices=8, pods=2)
@@ -198,6 +203,7 @@ def test_virtual_clusters_are_a_column_and_a_filter(browser: Browser) -> None:
 # -- preemptions, totals, the last hour -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_who_preempted_whom(url: str, browser: Browser) -> None:
     show(browser, url, "?view=preemptions")
     browser.wait("document.querySelectorAll('#view-preemptions .card').length === 1")
@@ -249,6 +255,7 @@ def test_a_pod_is_found_from_anywhere(url: str, browser: Browser) -> None:
     shown(browser, "pods", "pod-00117")
 
 
+@pytest.mark.slow
 def test_what_is_found_is_chosen_with_arrows(url: str, browser: Browser) -> None:
     show(browser, url)
     write(browser, "#find", "gpu-000")
@@ -281,6 +288,7 @@ def test_a_silent_api_server_is_told_in_amber(browser: Browser) -> None:
         browser.open("about:blank")
 
 
+@pytest.mark.slow
 def test_a_long_reason_is_not_cut_off_in_a_narrow_window(browser: Browser) -> None:
     runtime = FixedRuntime()
     runtime.ready = Readiness(False, "pods have not been listed yet: " + "the API server answers 500, " * 12)

@@ -138,6 +138,7 @@ def test_the_keyboard_goes_everywhere_and_says_where_it_is(url: str, browser: Br
     ]
 
 
+@pytest.mark.slow
 def test_the_layout_suits_the_window_however_late_its_size_is_told(scene: Scene, browser: Browser) -> None:
     """On a busy machine the server's answer comes before the first ResizeObserver calls back."""
     late = "class Late extends ResizeObserver { observe(each) { setTimeout(() => super.observe(each), 1e6) } }"
@@ -151,6 +152,7 @@ def test_the_layout_suits_the_window_however_late_its_size_is_told(scene: Scene,
         browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
 
 
+@pytest.mark.slow
 def test_another_window_is_another_layout(url: str, browser: Browser) -> None:
     in_a_row = "(waggle.place(0, 4, 3).y === waggle.place(0, 4, 0).y)"
     assert not browser.run(in_a_row)
@@ -162,6 +164,7 @@ def test_another_window_is_another_layout(url: str, browser: Browser) -> None:
         browser.wait(f"!{in_a_row}")
 
 
+@pytest.mark.slow
 def test_the_map_is_moved_and_zoomed_with_mouse_wheel_and_keys(url: str, browser: Browser) -> None:
     x, y = spot(browser, MACHINE)
     scale = browser.run("waggle.stats().scale")
@@ -179,6 +182,7 @@ def test_the_map_is_moved_and_zoomed_with_mouse_wheel_and_keys(url: str, browser
     assert browser.run("waggle.stats().scale") == pytest.approx(scale)
 
 
+@pytest.mark.slow
 def test_the_virtual_clusters_are_summed_up(url: str, browser: Browser) -> None:
     told = browser.text("#tenants").replace("\n", " ")
 
@@ -187,6 +191,7 @@ def test_the_virtual_clusters_are_summed_up(url: str, browser: Browser) -> None:
     assert "idle 32 borrowed 8 bad 0 cells 4" in told
 
 
+@pytest.mark.slow
 def test_a_virtual_cell_leads_to_its_hardware(url: str, browser: Browser) -> None:
     browser.run("document.querySelectorAll('#tenants button')[2].click()")
     canvas = "document.querySelectorAll('#tenants canvas.cells')[2]"
@@ -231,6 +236,7 @@ def test_whose_end_would_help_is_shown_where_it_runs(scene: Scene, browser: Brow
         browser.open("about:blank")
 
 
+@pytest.mark.slow
 def test_an_explanation_is_asked_for_only_by_who_opens_it(url: str, scene: Scene, browser: Browser) -> None:
     scene.place("ml/later", "vision", 1, devices=8, pods=5)
 
@@ -268,6 +274,7 @@ def test_names_are_text_whatever_they_look_like(browser: Browser) -> None:
         browser.open("about:blank")
 
 
+@pytest.mark.slow
 @pytest.mark.may_complain
 def test_a_server_that_is_gone_is_missed_and_found_again(scene: Scene, browser: Browser) -> None:
     with on_port(scene.runtime, "hived") as url:

@@ -113,6 +113,7 @@ def test_rows_have_names_at_every_width(small: str, browser: Browser, width: int
     browser.wait(inked)  # it is drawn anew a moment after the width has changed
 
 
+@pytest.mark.slow
 def test_a_large_set_is_drawn_in_bands_and_says_so(large: str, browser: Browser, width: int) -> None:
     look(browser, large)
     note = browser.text("#view-vpods")

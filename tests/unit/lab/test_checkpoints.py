@@ -137,6 +137,7 @@ def mutated(text: bytes, random: Random) -> bytes:
     return b"\n".join(lines) + b"\n"
 
 
+@pytest.mark.slow
 def test_every_change_of_a_checkpoint_is_found_before_a_run_begins(tmp_path: Path) -> None:
     workload, path, random = workload_of(2), tmp_path / "checkpoint", Random(1)
     text = kept(path, workload)

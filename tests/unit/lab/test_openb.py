@@ -50,6 +50,7 @@ def test_a_mistake_is_named_with_its_line(lines: list[str], said: str) -> None:
     assert said in str(error.value)
 
 
+@pytest.mark.slow
 def test_one_broken_line_of_a_million_is_named_by_its_number() -> None:
     def lines():
         yield PODS[0]

@@ -26,6 +26,7 @@ def test_the_list_is_printed() -> None:
     assert all(f"  {check.name} " in said.stdout for check in CHECKS)
 
 
+@pytest.mark.slow
 def test_one_that_conforms_says_so_in_json(tmp_path: Path) -> None:
     settings = tmp_path / "slots.yaml"
     settings.write_text("slots: 2\n")

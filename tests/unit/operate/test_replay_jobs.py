@@ -96,6 +96,7 @@ def test_parts_are_the_same_as_the_whole(folder: Path) -> None:
     assert len(parts) == jobs
 
 
+@pytest.mark.slow
 def test_the_first_divergence_is_shown_with_all_events_before_it(folder: Path) -> None:
     number = diverge(folder, 2)
     diverge(folder, -1)
@@ -168,6 +169,7 @@ def test_a_state_that_cannot_even_be_compared_does_not_count(folder: Path) -> No
     assert replayed(folder, 3) == before
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_cannot_be_read_is_gone_past(folder: Path) -> None:
     before = replayed(folder, 1)
     for path in [each.path for each in files_in(folder) if each.kind == CHECKPOINT]:
@@ -176,6 +178,7 @@ def test_a_checkpoint_that_cannot_be_read_is_gone_past(folder: Path) -> None:
     assert replayed(folder, 3) == before
 
 
+@pytest.mark.slow
 def test_a_damaged_segment_is_named_as_by_one_replay(folder: Path) -> None:
     path = [each.path for each in files_in(folder) if each.kind == LOG][2]
     lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)

@@ -98,6 +98,7 @@ def test_a_random_world_goes_on_from_many_checkpoints(name: str, seed: int, tmp_
     assert len(list(tmp_path.iterdir())) >= 4
 
 
+@pytest.mark.slow
 def test_a_joined_file_of_checkpoint_and_segment_replays_in_processes_with_other_hash_seeds(tmp_path: Path) -> None:
     life = a_life("hived", 1)
     engine, half = SchedulerStateMachine(create("hived", life.header.settings), policy_of(life.header)), 0

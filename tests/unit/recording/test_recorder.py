@@ -514,6 +514,7 @@ def test_an_answer_that_ends_threads_is_lost_which_is_said_and_the_recording_goe
     assert f"event 5 cannot be written: {type(error).__name__}" in gap.why
 
 
+@pytest.mark.slow
 def test_an_algorithm_without_copies_keeps_its_first_segment_until_the_folder_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

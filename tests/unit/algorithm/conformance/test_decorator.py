@@ -33,6 +33,7 @@ class TestExcused: ...
 """
 
 
+@pytest.mark.slow
 def test_one_test_per_check(tmp_path: Path) -> None:
     file = tmp_path / "test_them.py"
     file.write_text(TESTS)

@@ -68,6 +68,7 @@ def test_the_printed_test_fails_by_itself(report: Report) -> None:
         test()
 
 
+@pytest.mark.slow
 def test_a_trace_is_printed_as_a_test_that_fails_by_itself() -> None:
     report = run(Request(plugin=f"{FAULTY}:TAKES_AT_ONCE", only=("schedule-leaves-no-trace",), lives=10))
     names: dict[str, object] = {}
@@ -171,6 +172,7 @@ def test_shortening_keeps_what_is_needed(wanted: set[int]) -> None:
     assert shortened(calls, lambda some: all(each in some for each in needed), lambda: False) == needed
 
 
+@pytest.mark.slow
 def test_a_decision_that_is_not_declared_is_lost_by_a_restart() -> None:
     report = run(Request(plugin=f"{FAULTY}:FORGETS_ITS_DECISION", only=("recovery-keeps-decisions",), lives=15))
     assert "after a restart it decides differently" in failure(report).text

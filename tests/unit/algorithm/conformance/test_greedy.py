@@ -55,7 +55,7 @@ def test_it_is_named(name: str, check: str, text: str) -> None:
     ],
 )
 def test_others_are_named_too(name: str, check: str, text: str) -> None:
-    found = failures(name)
+    found = failures(name, check)
     assert text in found[check], found
     assert all(len(each) < 3000 for each in found.values())
 

@@ -30,14 +30,14 @@ def lived(lives: int, seed: int = 0) -> list[bytes]:
 
 
 def test_fewer_lives_are_the_first_of_more() -> None:
-    most = lived(24)
-    assert lived(12) == most[:12]
+    most = lived(12)
+    assert lived(6) == most[:6]
     assert lived(2) == most[:2]
-    assert len(set(most)) > 20
+    assert len(set(most)) > 8
 
 
 def test_another_seed_draws_other_lives() -> None:
-    assert not set(lived(10)[1:]) & set(lived(10, seed=1)[1:])
+    assert not set(lived(6)[1:]) & set(lived(6, seed=1)[1:])
 
 
 def test_what_is_loaded_does_not_matter(tmp_path: Path) -> None:

@@ -34,6 +34,6 @@ def test_it_conforms(name: str) -> None:
     ],
 )
 def test_at_length(plugin: str, settings: dict[str, Any] | None) -> None:
-    report = run(request_of(plugin=plugin, settings=settings, lives=100))
+    report = run(request_of(plugin=plugin, settings=settings, lives=30))
     assert not report.unusable
     assert [result for result in report.results if result.status == "failed"] == []

@@ -167,6 +167,7 @@ def raw(text: str, name: str) -> bytes:
     return json.dumps({"metadata": {**meta, "annotations": {BIND_INFO: text}}, "spec": {"nodeName": "n"}}).encode()
 
 
+@pytest.mark.slow
 def test_600_pods_of_250_kilobytes_do_not_fill_the_room_for_pods(decisions: Decisions) -> None:
     resource = pods(decisions)
     store = Store(resource.key, resource.same, resource.weigh, resource.forget)

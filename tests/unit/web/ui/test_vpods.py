@@ -54,6 +54,7 @@ def test_only_what_changed_is_sent_again() -> None:
     assert set(msgspec.json.decode(increments.since(first["version"]))["pieces"]) == {"0", "1", "3"}
 
 
+@pytest.mark.slow
 def test_a_large_set_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     service = CrowdedService(settled(empty_set(pods=200, vpods=1000)))
     whole = list(vpod_pieces(service))
