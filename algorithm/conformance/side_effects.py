@@ -20,6 +20,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple, cast
 
+from algorithm.no_forks import end_process
+
 #: The names of checks, by the beginning of the audit event.
 _EVENTS = {
     "open": "opens-no-files",
@@ -201,7 +203,7 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
 def _end_copy() -> None:
     """End a copy of this process that an algorithm has made with `fork`: it would test, and report, everything, too."""
     if _State.sink is not None:
-        os._exit(0)
+        end_process(0)
 
 
 def _by_prefix(event: str) -> str | None:

@@ -1,4 +1,4 @@
-"""A plug-in cannot copy the process, however it asks for it; others can, and other programs can be started."""
+"""A plug-in cannot copy or end the process, however it asks for it; others can, and other programs can be started."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import os
 import subprocess
 import sys
 import threading
-from os import fork
+from os import _exit, fork
 
 from algorithm.interface import Bind, Phase, SchedulerAlgorithm, SuggestedNodes
 from algorithm.model import Node, Pod
@@ -54,6 +54,8 @@ HOW = {
     "terminal": lambda: os.forkpty(),
     "multiprocessing": lambda: multiprocessing.get_context("fork").Process(target=print).start(),
     "thread": in_a_thread,
+    "exit": lambda: os._exit(0),
+    "imported exit": lambda: _exit(status=0),
     "program": lambda: subprocess.run([sys.executable, "-c", ""], check=True),
 }
 
@@ -116,6 +118,13 @@ def test_a_plugin_cannot_copy_the_process(how: str, call: str) -> None:
     with pytest.raises(PermissionError, match=rf"^{call} in plug-in {NAME}: a copy of this process would decide"):
         asked(how)
     assert os.getpid() == me
+
+
+@pytest.mark.parametrize("how", ["exit", "imported exit"])
+@pytest.mark.usefixtures("installed")
+def test_a_plugin_cannot_end_the_process(how: str) -> None:
+    with pytest.raises(PermissionError, match=rf"^os\._exit in plug-in {NAME}: it would end this process at once"):
+        asked(how)
 
 
 @pytest.mark.usefixtures("installed")
