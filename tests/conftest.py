@@ -103,6 +103,8 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
+        gc.collect()
+        gc.collect()  # a tuple is let go once those that it holds were, and never when it is frozen
         gc.freeze()
         gc.enable()
 

@@ -81,6 +81,7 @@ def kubeconfig(folder: Path) -> Path:
 # -- the configuration ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_pages_lines_make_a_configuration_that_passes(tmp_path: Path) -> None:
     done = converted(tmp_path, SERVER + CONFIGURATION, waggle=f'exec {sys.executable} -m extender.cli "$@"')
 

@@ -48,4 +48,4 @@ def test_linters_find_nothing_in_it(project: Path) -> None:
 
 @pytest.mark.slow
 def test_it_keeps_the_contract(project: Path, environment: dict[str, str]) -> None:
-    done(*WAGGLE, "conformance", "gpu_quota", "--lives", "200", folder=project, environment=environment)
+    done(*WAGGLE, "conformance", "gpu_quota", "--lives", "30", folder=project, environment=environment)

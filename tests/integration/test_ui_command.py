@@ -168,6 +168,7 @@ def test_verbs_cannot_be_called(command: tuple[subprocess.Popen[str], str]) -> N
     assert browser.ask("/bind")[0] in (403, 405)
 
 
+@pytest.mark.slow
 def test_plans_are_asked_for_by_its_own_page_only(command: tuple[subprocess.Popen[str], str]) -> None:
     stranger, browser = Browser(command[1]), Browser(command[1])
     browser.enter()

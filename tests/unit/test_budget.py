@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[2]
 FILE = "tests/unit/algorithm/test_quantity.py"
 
 
-@pytest.mark.parametrize(("budget", "skips"), [("0", True), pytest.param("3600", False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("budget", "skips"), [("0", True), ("3600", False)])
 def test_what_would_begin_too_late_is_skipped_and_told(budget, skips):
     command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", "--budget", budget, FILE]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)

@@ -272,6 +272,7 @@ def test_a_hot_loop_can_be_seen(world: StandIns):
     world.until(lambda: len(world.asked("filter")) >= 15)
 
 
+@pytest.mark.slow
 def test_the_process_says_ready_and_ends_at_a_signal(tmp_path: Path):
     config = tmp_path / "config.yaml"
     config.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")

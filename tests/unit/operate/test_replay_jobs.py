@@ -129,6 +129,7 @@ def rewrite(path: Path, engine: SchedulerStateMachine, head: CheckpointHead) -> 
     file.finish()
 
 
+@pytest.mark.slow
 def test_a_state_in_which_the_algorithm_is_another_does_not_count(folder: Path) -> None:
     """The engine is as it was recorded, but its algorithm has lost a node: it would decide otherwise from there on."""
     before = replayed(folder, 1)
@@ -141,6 +142,7 @@ def test_a_state_in_which_the_algorithm_is_another_does_not_count(folder: Path) 
     assert replayed(folder, 3) == before
 
 
+@pytest.mark.slow
 def test_a_divergence_that_comes_of_an_algorithm_which_copies_itself_wrongly_does_not_count(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +162,7 @@ def undiverge(path: Path) -> None:
     path.write_bytes(gzip.compress(text.replace(b'"node":"n9"', b'"node":"n0"')))
 
 
+@pytest.mark.slow
 def test_a_state_that_cannot_even_be_compared_does_not_count(folder: Path) -> None:
     before = replayed(folder, 1)
     for path in [each.path for each in files_in(folder) if each.kind == CHECKPOINT]:
