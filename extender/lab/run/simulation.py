@@ -302,7 +302,8 @@ class Simulation:
         """Yield what the algorithm did wrong: a pod whose decision failed is tried again, and its job may be done."""
         faults = [fault for _, fault in self.scheduling.machine.driver.fault_log.known() if fault.kind in _WRONG]
         for fault in faults[:_MOST_FAULTS]:
-            yield f"the algorithm failed {fault.count} times, at last in {fault}"
+            times = "once, in" if fault.count == 1 else f"{fault.count} times, at last in"
+            yield f"the algorithm failed {times} {fault}"
         if len(faults) > _MOST_FAULTS:
             yield f"the algorithm failed at {len(faults) - _MOST_FAULTS} more places"
 

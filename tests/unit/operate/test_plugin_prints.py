@@ -84,7 +84,7 @@ def test_results_on_standard_output_are_json_whatever_the_algorithm_prints(
 def test_an_exception_of_the_algorithm_is_in_the_results_although_all_jobs_were_done(tmp_path: Path) -> None:
     (run,) = results(simulate(tmp_path)).runs
     (said,) = [each for each in run.remarks if "failed" in each]
-    assert said.startswith("the algorithm failed 1 times, at last in schedule (pod ")
+    assert said.startswith("the algorithm failed once, in schedule (pod ")
     assert said.endswith("Panic: at the third call")
 
 
