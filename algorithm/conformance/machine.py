@@ -21,7 +21,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from algorithm.conformance.calls import (
     AddNode,
-    Allocate,
     Ask,
     Delete,
     DeleteNode,
@@ -55,8 +54,8 @@ _HIGH = 1_000_000
 _MEANWHILE = ("", "", "one pod goes", "pods come", "preemptions end", "cordoned")
 #: What changes of a node.
 _OF_A_NODE = ("allocatable", "labels", "annotations", "taints", "ready", "unschedulable")
-#: Times that pods are created to fill a node.
-_MOST_TO_FILL = 4
+#: Times that pods are created to fill a node, and all of them.
+_MOST_TO_FILL, _MOST_TO_FILL_ALL = 4, 8
 #: Lives that Hypothesis is asked for at once, however many are wanted: it draws others if it is asked for more.
 _LIVES_AT_ONCE = 25
 #: How often Hypothesis may give up.
@@ -152,17 +151,20 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
 
         @rule(data=st.data(), name=st.sampled_from(world.node_names), fault=faults(OF_NODES))
         def node_appears_or_changes(self, data: st.DataObject, name: str, fault: Fault) -> None:
-            """A node changes in several fields at once, or in one after the other, as when somebody cordons it."""
+            """A node changes in several fields at once, in one after the other, or in one, as when it is cordoned."""
             record, known = data.draw(world.nodes(name)), self.life.nodes.get(name)
             if known is None:
                 self.do(self.faulty(AddNode(record), fault))
                 return
             record = msgspec.structs.replace(record, uid=known.uid)
-            for field in _OF_A_NODE if data.draw(st.booleans()) else ():
-                if getattr(known, field) != getattr(record, field):
-                    known = msgspec.structs.replace(known, **{field: getattr(record, field)})
-                    self.do(self.faulty(UpdateNode(known), fault))
-            self.do(self.faulty(UpdateNode(record), fault))
+            fields = [field for field in _OF_A_NODE if getattr(known, field) != getattr(record, field)]
+            how = data.draw(st.sampled_from(["at once", "in turn", "in one"]))
+            if how == "in one" and fields:
+                fields = [data.draw(st.sampled_from(fields))]
+            for field in fields if how != "at once" else ():
+                known = msgspec.structs.replace(known, **{field: getattr(record, field)})
+                self.do(self.faulty(UpdateNode(known), fault))
+            self.do(self.faulty(UpdateNode(known if how == "in one" else record), fault))
 
         @precondition(lambda self: len(self.life.nodes) > 1)
         @rule(pick=_picks)
@@ -310,13 +312,7 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             """Pods of low priority fill one node; then its plan is accepted, or its victims cannot be evicted."""
             well = {name for name, node in self.life.nodes.items() if node.ready and not node.unschedulable}
             offer = (self.pick(self.busy_nodes() & well or well or self.life.nodes, pick),)
-            for _ in range(_MOST_TO_FILL):
-                pods = tuple(msgspec.structs.replace(pod, priority=0) for pod in self.new_pods(data))
-                self.do(Submit(pods))
-                for pod in pods:
-                    self.do(Ask(pod.uid, offer, Phase.FILTERING), Allocate(pod.uid))
-                if any(pod.uid in self.life.waiting for pod in pods):
-                    break
+            self.fill(data, offer, _MOST_TO_FILL)
             gang = (msgspec.structs.replace(pod, priority=_HIGH) for pod in self.new_pods(data))
             first, *mates = (
                 msgspec.structs.replace(pod, may_preempt=not at or bool(pick % 2)) for at, pod in enumerate(gang)
@@ -326,6 +322,24 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
                 self.preempts(
                     first.uid, offer, Phase.EVICTING if pick % 2 else Phase.PREEMPTING, goes_on=bool(pick % 3)
                 )
+            else:
+                self.asked_for_others(first.uid, offer, spare)
+
+        @precondition(lambda self: len(self.life.nodes) > 1 and len(self.life.allocated) < _MOST_ALLOCATED)
+        @rule(data=st.data(), pick=_picks, spare=st.sampled_from([Protect, Protect, Linger, None]))
+        def important_gang_comes_to_a_full_cluster(
+            self, data: st.DataObject, pick: int, spare: type[Protect] | type[Linger] | None
+        ) -> None:
+            """Pods of low priority fill all nodes. The victims of a plan for several pods are on several of them."""
+            offer = tuple(sorted(self.life.nodes))
+            self.fill(data, offer, _MOST_TO_FILL_ALL)
+            first, *mates = (
+                msgspec.structs.replace(pod, priority=_HIGH, may_preempt=not at or bool(pick % 2))
+                for at, pod in enumerate(self.new_gang(data))
+            )
+            self.do(Submit((first, *mates)))
+            if spare is None:
+                self.preempts(first.uid, offer, Phase.EVICTING, goes_on=bool(pick % 3))
             else:
                 self.asked_for_others(first.uid, offer, spare)
 

@@ -17,6 +17,7 @@ from algorithm.conformance.calls import (
     Linger,
     Protect,
     StartPreempting,
+    Submit,
 )
 from algorithm.conformance.judges.answers import victims_of
 from algorithm.conformance.life import Life
@@ -28,6 +29,8 @@ from algorithm.model import Pod, pairs
 UNKNOWN_NODE = "never-seen"
 #: Plans that are asked for one after the other, while their victims cannot be evicted.
 _MOST_PLANS = 4
+#: How often pods are drawn until several come together.
+_MOST_DRAWN = 3
 
 #: The field that raises, and at which reading (`Faulty`); None: none does.
 Fault = tuple[str, int] | None
@@ -91,6 +94,23 @@ class Moves(RuleBasedStateMachine):
         self.made += 1
         return data.draw(self.world.pods(self.made))
 
+    def new_gang(self, data: st.DataObject) -> tuple[Pod, ...]:
+        """Pods that come together, if the world has such."""
+        for _ in range(_MOST_DRAWN):
+            if len(pods := self.new_pods(data)) > 1:
+                break
+        return pods
+
+    def fill(self, data: st.DataObject, offer: tuple[str, ...], times: int) -> None:
+        """Place new pods of low priority on these nodes, until some of them wait."""
+        for _ in range(times):
+            pods = tuple(msgspec.structs.replace(pod, priority=0) for pod in self.new_pods(data))
+            self.do(Submit(pods))
+            for pod in pods:
+                self.do(Ask(pod.uid, offer, Phase.FILTERING), Allocate(pod.uid))
+            if any(pod.uid in self.life.waiting for pod in pods):
+                break
+
     def asked_as_usual(self, uid: str, offer: tuple[str, ...], pick: int) -> None:
         """As kube-scheduler does: a pod that is refused is asked about again, for whom to evict."""
         fault = (ANY, 0) if pick >> 4 & 7 == 1 else None
@@ -109,7 +129,8 @@ class Moves(RuleBasedStateMachine):
     def asked_for_others(self, uid: str, offer: tuple[str, ...], spare: type[Protect] | type[Linger]) -> None:
         """As the extender does when an eviction is refused or comes to nothing: it asks for another plan.
 
-        Protected pods become more, until there is no plan. Others linger each time: a new set replaces the old one.
+        Protected pods become more, until there is no plan. Others linger each time: a new set replaces the old one. Of
+        a plan for a gang, the victims of the others come first: then there is still room for the pod itself.
         """
         ask = Ask(uid, offer, Phase.EVICTING)
         self.do(ask)
@@ -119,6 +140,8 @@ class Moves(RuleBasedStateMachine):
             named = {victim.uid for victim in victims_of(answer)}
             if not named:
                 return
+            plans = answer.gang_members if isinstance(answer, Preempt) else ()
+            named = {victim.uid for plan in plans for victim in plan.victims} - spared or named
             spared = named | (spared if spare is Protect else set())
             self.do(spare(tuple(sorted(spared))), ask)
 

@@ -8,11 +8,14 @@ from typing import Any, ClassVar
 import msgspec
 
 from algorithm.interface import Bind, MemberPlan, Phase, Preempt, ScheduleResult, SuggestedNodes, Wait
-from algorithm.model import Node, Pod
+from algorithm.model import Node, Pod, lookup
 from algorithm.reasons import Code, reason
 from extender.operate.scaffold.slots import Settings, Slots
 from tests.conformance.mistakes.everything import ZONE, Everything
 from tests.conformance.mistakes.registry import OF_GANGS, mistake, of_everything
+
+#: An annotation of nodes that are not to be used.
+SPOT = "example.com/spot"
 
 
 @of_everything("recovery-keeps-decisions", "what it knows of a node stays as it was when the node is cordoned")
@@ -23,6 +26,19 @@ class OverlooksACordon(Everything):
     def update_node(self, old: Node, new: Node) -> None:
         if (old.allocatable, old.labels) != (new.allocatable, new.labels):
             super().update_node(old, new)
+
+
+@of_everything(
+    "recovery-keeps-decisions",
+    "the annotations of a node stay as they were when it was added",
+    node_annotations=(SPOT,),
+)
+class OverlooksANodesAnnotations(Everything):
+    def fits(self, node: Node, zone: str | None) -> bool:
+        return lookup(node.annotations, SPOT) is None and super().fits(node, zone)
+
+    def update_node(self, old: Node, new: Node) -> None:
+        super().update_node(old, msgspec.structs.replace(new, annotations=self.nodes[new.name].annotations))
 
 
 @of_everything(
@@ -155,6 +171,22 @@ class SparesForItselfOnly(Everything):
             if mate.group == pod.group and uid != pod.uid and mate.may_preempt:
                 others = [name for name in nodes if name != found.node]
                 plan = super().preempt(mate, others, Phase.PREEMPTING)
+                if isinstance(plan, Preempt):
+                    plans.append(MemberPlan(uid, plan.node, plan.victims))
+        return msgspec.structs.replace(found, gang_members=tuple(plans))
+
+
+@of_everything("preemption-policy-obeyed", "obeys the policy of the pod that asks, and not those of its gang")
+class EvictsForEachOfTheGang(Everything):
+    def preempt(self, pod: Pod, offered: Iterable[str], phase: Phase) -> Preempt | Wait | None:
+        nodes = list(offered)
+        found = super().preempt(pod, nodes, phase)
+        if phase is not Phase.EVICTING or not isinstance(found, Preempt) or not pod.group:
+            return found
+        plans = []
+        for uid, mate in sorted(self.waiting.items()):
+            if mate.group == pod.group and uid != pod.uid:
+                plan = super().preempt(mate, [name for name in nodes if name != found.node], phase)
                 if isinstance(plan, Preempt):
                     plans.append(MemberPlan(uid, plan.node, plan.victims))
         return msgspec.structs.replace(found, gang_members=tuple(plans))
