@@ -160,8 +160,11 @@ class Callers:
         return answer
 
     def released_at(self, ask: Ask) -> float | None:
-        """When somebody first wanted the claim of this request to end."""
-        keys = [ask.claim, (ask.pool, ask.body.get("tenant", ""), ask.body.get("key", ""))]
+        """When somebody first wanted the claim of this request to end. Perhaps only a repetition was told its id."""
+        keys = [
+            *(each.claim for each in list(self.asks) if each.name == ask.name),
+            (ask.pool, ask.body.get("tenant", ""), ask.body.get("key", "")),
+        ]
         times = [self.released[key] for key in keys if key and key in self.released]
         return min(times) if times else None
 
