@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -161,11 +162,16 @@ def serve_pages(frozen: Frozen, port: int, opened: Callable[[str], None]) -> Non
 
     Raises SettingsError if the port cannot be used.
     """
-    from extender.settings import ServerSettings, Settings  # noqa: PLC0415
-    from extender.web.http.server import serve  # noqa: PLC0415
+    from extender.settings import ServerSettings, Settings, SettingsError  # noqa: PLC0415
+    from extender.web.http.server import listening, serve  # noqa: PLC0415
 
     settings = Settings(server=ServerSettings(host="127.0.0.1", port=port))
-    serve(frozen_app(frozen, settings), settings, on_started=opened)
+    with ExitStack() as stack:
+        try:
+            listeners = stack.enter_context(listening(settings.server))
+        except SettingsError as error:
+            raise SettingsError(f"--port: {str(error).partition(': ')[2]}") from error
+        serve(frozen_app(frozen, settings), settings, on_started=opened, listeners=listeners)
 
 
 def frozen_app(frozen: Frozen, settings: Any) -> ASGIApp:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,13 @@ def test_a_pod_at_a_moment(log: Path):
     text = run(log, "--at", "+4m", "--pod", "default/c")
     assert text.stdout.splitlines()[1] == "default/c: Waiting for 60s"
     assert json.loads(run(log, "--at", "15", "--pod", "a", "-o", "json").stdout)["pod"]["node"] == "n1"
+
+
+def test_a_port_that_is_taken_is_named_by_its_option(log: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        found = run(log, "--at", "+4m", "--serve", "--port", taken.getsockname()[1])
+    assert found.exit_code == 2
+    assert found.output.startswith("waggle: --port: cannot listen on 127.0.0.1:")
 
 
 def test_steps_by_piped_commands(log: Path):
