@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from extender.ordering.records import Target
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.ordering_world import CONTAINER, Object, OrderingWorld, definition, ordering_world
 
@@ -65,6 +66,8 @@ def test_a_job_set(status: str) -> None:
         w.running("l0")
         assert not w.node_of("t"), "one of two"
         w.finish("s-load-0", "Failed")
+        job = Target("Job", "default", "s-load-0")  # Jobs and pods have watches of their own
+        eventually(lambda: w.server.ordering.runtime.look(lambda engine, _: engine.state.tree.standing(job).failed))
         pod_of(w, load, "l1")
         w.running("l1")
         time.sleep(0.3)

@@ -113,17 +113,19 @@ def test_each_kind_is_named_in_log_metric_and_readyz(faulty: LocalCluster, name:
     assert last - 3 <= line["number"] <= last
     assert all_replays(line["replay"]) == [line["number"]]
 
-    sample = f'waggle_algorithm_faults_total{{algorithm="faulty",kind="{kind}"}} 1.0'
-    assert sample in client.get("/metrics").text
+    # On a busy machine the client may ask twice: then the last one is shown, and the first one was logged.
+    sample = rf'waggle_algorithm_faults_total{{algorithm="faulty",kind="{kind}"}} [12]\.0'
+    assert re.search(sample, client.get("/metrics").text)
 
     detail = client.get("/readyz").json["detail"]
     assert said in detail
     assert f"(pod default/{name})" in detail
-    assert line["number"] in all_replays(detail)
+    assert any(line["number"] <= number <= last for number in all_replays(detail))
 
     (shown,) = [each for each in client.get("/v1/inspect/algorithm").json["lastOfEachKind"] if each["kind"] == kind]
-    assert (shown["subject"], shown["event"]) == (f"pod default/{name}", line["number"])
-    assert all_replays(shown["replay"]) == [line["number"]]
+    assert shown["subject"] == f"pod default/{name}"
+    assert line["number"] <= shown["event"] <= last
+    assert all_replays(shown["replay"]) == [shown["event"]]
 
 
 def test_the_command_shows_the_moment_at_which_it_went_wrong(faulty: LocalCluster) -> None:
