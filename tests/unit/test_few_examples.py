@@ -67,7 +67,9 @@ def test_a_state_machine_runs_fewer_times() -> None:
 
 
 def test_the_option_reaches_the_tests(request: pytest.FixtureRequest) -> None:
-    """What this run was started with is what its tests of Hypothesis do."""
+    """What this run was started with is what its tests of Hypothesis do, if it has any."""
+    if all(item.name != "test_some_number" for item in request.session.items):
+        pytest.skip("this run has no tests of Hypothesis")
     share = SHARE if request.config.getoption("few_examples") else 1
     found = test_some_number._hypothesis_internal_use_settings  # type: ignore[attr-defined]
     assert found.max_examples == 60 // share

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import signal
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from extender.operate.output_files import TERMINATED, OutputError, check_outputs, ended_by_sigterm, write_output
-
-
-@contextmanager
-def full_disk(most: int) -> Iterator[None]:
-    """No file of this process can be larger than so many bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
+from tests.support.small_files import files_of_at_most
 
 
 @pytest.mark.parametrize("old", [None, b"old"])
@@ -34,7 +20,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, old: bytes | None) ->
     path = tmp_path / "out.json"
     if old is not None:
         path.write_bytes(old)
-    with full_disk(1000), pytest.raises(OSError) as caught:
+    with files_of_at_most(1000), pytest.raises(OSError) as caught:
         write_output(path, b"x" * 5000)
     assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(path))
     assert list(tmp_path.iterdir()) == ([] if old is None else [path])
