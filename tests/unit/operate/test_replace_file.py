@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from extender.operate.output_files import replace_file
-from tests.unit.operate.test_output_files import full_disk
+from tests.support.small_files import files_of_at_most
 
 
 def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, old: bytes | None) ->
     path = tmp_path / "tls.key"
     if old is not None:
         path.write_bytes(old)
-    with full_disk(1000), pytest.raises(OSError):
+    with files_of_at_most(1000), pytest.raises(OSError):
         replace_file(path, b"x" * 5000, mode=0o600)
     assert list(tmp_path.iterdir()) == ([] if old is None else [path])
     assert old is None or path.read_bytes() == old
