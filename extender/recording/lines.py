@@ -2,11 +2,14 @@
 
 Lines are read one by one. A line has at most LONGEST_LINE bytes, however far it is compressed, and no more than that
 and one block is ever in memory. A file that was cut off (the server was killed, or still writes) ends with its last
-complete line, and `cut_off` says so; anything else that is wrong is a RecordingError with file and line.
+complete line, and `cut_off` says so, also if zeros follow; anything else that is wrong is a RecordingError with file
+and line.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +23,7 @@ _BLOCK = 256 << 10
 #: Characters of why a line cannot be used: a number in it may have any number of digits.
 _LONGEST_REASON = 400
 GZIP = b"\x1f\x8b"
+_MANY_ZEROS = 64
 
 
 class Lines:
@@ -32,7 +36,8 @@ class Lines:
         #: Why the file ends before its end; "" if it is complete, as far as it was read.
         self.cut_off = ""
         self._file: IO[bytes] = path.open("rb")
-        self._blocks = self._inflated() if self._file.peek(2)[:2] == GZIP else self._plain()
+        is_compressed = self._file.peek(2)[:2] == GZIP
+        self._blocks = self._inflated(_without_zeros(self._file)) if is_compressed else self._plain()
         self._lines = self._split()
 
     def __enter__(self) -> Lines:
@@ -74,12 +79,14 @@ class Lines:
         while block := self._file.read(_BLOCK):
             yield block
 
-    def _inflated(self) -> Iterator[bytes]:
-        """All members of a gzip file, one after the other."""
+    def _inflated(self, size: int) -> Iterator[bytes]:
+        """All members of a gzip file of so many bytes, one after the other."""
         inflate, data = zlib.decompressobj(31), b""
         try:
             while True:
-                data = data or self._file.read(_BLOCK)
+                if not data:
+                    data = self._file.read(min(_BLOCK, size))
+                    size -= len(data)
                 if not data:
                     if not inflate.eof:
                         self.cut_off = "it was cut off"
@@ -90,6 +97,26 @@ class Lines:
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
         except zlib.error as error:
             raise RecordingError(f"{self.name}:{self.number + 1}: damaged after this line: {error}") from error
+
+
+def _without_zeros(file: IO[bytes]) -> int:
+    """Return the size of a compressed file without the zeros at its end, if there are many.
+
+    A file system may leave them in the place of what was written last when a machine fails. A whole file has few.
+    """
+    if not file.seekable():
+        return sys.maxsize
+    size = file.seek(0, os.SEEK_END)
+    end = size
+    while end:
+        begin = max(0, end - _BLOCK)
+        file.seek(begin)
+        if block := file.read(end - begin).rstrip(b"\0"):
+            end = begin + len(block)
+            break
+        end = begin
+    file.seek(0)
+    return end if size - end >= _MANY_ZEROS else size
 
 
 def reopened(path: Path) -> Lines:

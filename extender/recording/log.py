@@ -270,7 +270,7 @@ def _may_be_begun(path: Path) -> bool:
     """Whether a short file may be a recording of which nothing is written yet but the beginning of the file."""
     with path.open("rb") as file:
         begin = file.read(2)
-    return begin == GZIP[: len(begin)] or begin[:1] == b"{"
+    return begin == GZIP[: len(begin)] or begin[:1] == b"{" or not begin.strip(b"\0")
 
 
 def _recording(segments: list[Segment], checkpoints: list[CheckpointHead]) -> Recording:

@@ -118,6 +118,25 @@ def test_the_last_segment_may_be_cut_off_even_in_its_header(folder: Path, bytes_
     assert "it was cut off after event 10 (the server was killed, or still runs)" in recording.remarks[0]
 
 
+def test_zeros_in_the_place_of_what_was_written_last_are_no_damage(tmp_path: Path, folder: Path) -> None:
+    """So a file system may leave it when a machine fails: the size is written, and the contents are not."""
+    last = folder / name_of(3, LOG)
+    whole = last.read_bytes()
+
+    def left(text: bytes) -> tuple[int, list[str]]:
+        last.write_bytes(text)
+        recording = only(folder)
+        return count(recording), recording.remarks
+
+    for kept in range(0, len(whole) + 1, 3):
+        begin = whole[:kept]
+        assert left(begin + bytes(5000)) == left(begin.rstrip(b"\0") or b"\0"), kept
+    assert left(whole[:-40] + bytes(5000))[0] > 10
+    assert left(whole) == (EVENTS, left(whole)[1])
+    (folder / name_of(2, LOG)).write_bytes((folder / name_of(2, LOG)).read_bytes()[:-40] + bytes(5000))
+    assert "and others follow" in refused(folder)
+
+
 def test_a_header_that_was_cut_off_between_others_is_missed(folder: Path) -> None:
     second = folder / name_of(2, LOG)
     second.write_bytes(second.read_bytes()[:100])
