@@ -66,7 +66,7 @@ def kinds(plane: ControlPlane) -> Iterator[None]:
 
 
 def _is_established(api: httpx.Client, path: str) -> bool:
-    conditions = api.get(path).json().get("status", {}).get("conditions", ())
+    conditions = api.get(path).json().get("status", {}).get("conditions") or ()  # null at first
     return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)
 
 
