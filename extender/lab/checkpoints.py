@@ -142,8 +142,8 @@ def _runs(process: int) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # it runs, and is somebody else's
+        pass
     return True
 
 

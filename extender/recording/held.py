@@ -14,16 +14,7 @@ from collections import Counter
 from algorithm.interface import SuggestedNodes
 from algorithm.model import Pod, PodKey
 from extender.recording.records import RecordingError, Step
-from extender.scheduling.commands import BindFinished
-from extender.scheduling.events import (
-    BindRequested,
-    FilterRequested,
-    NodeGone,
-    NodeSeen,
-    PodGone,
-    PodSeen,
-    PreemptRequested,
-)
+from extender.scheduling.events import FilterRequested, NodeGone, NodeSeen, PodGone, PodSeen
 
 #: Bytes of memory of a name in an offer, and of a record for each byte of its line; measured, rounded up.
 _BYTES_OF_NAME, _BYTES_OF_BYTE = 60, 8
@@ -59,8 +50,6 @@ class Held:
                 self._uids[pod.key] = pod.uid
                 if ("pod", pod.uid) not in self._records:
                     self._record("pod", pod.uid, _size_of(pod))
-            case BindRequested() | BindFinished() | PreemptRequested():
-                return step  # the most frequent ones that bring nothing
             case NodeSeen(node=node):
                 self._record("node", node.name, step.size)
             case PodGone(key=key):
