@@ -41,6 +41,10 @@ class PodKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+#: What the constructor of a NamedTuple calls. A pod's key is asked for several times for each event.
+_new_tuple = tuple.__new__
+
+
 class Taint(msgspec.Struct, frozen=True, gc=False):
     key: str
     effect: str
@@ -96,7 +100,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def key(self) -> PodKey:
-        return PodKey(self.namespace, self.name)
+        return _new_tuple(PodKey, (self.namespace, self.name))
 
     @property
     def finished(self) -> bool:

@@ -157,23 +157,26 @@ class FreeIndex:
         return None
 
     def best_of(self, names: Iterable[str], demand: Demand, free_of: FreeOf) -> str | None:
-        """The best of a few given nodes, all of them known; None if it fits on none. Looks at each."""
-        frees = {name: free_of(name) for name in names}
-        roomy = [(name, free) for name, free in frees.items() if fits(demand, free)]
-        if len(roomy) < 2:
-            return roomy[0][0] if roomy else None
-        amounts, extended = dict(demand), extended_of(demand)
+        """The best of a few given nodes; None if it fits on none. Looks at each; a node that is not here is no node."""
+        amounts, sign = dict(demand), self._sign
         least_cpu, least_memory = amounts.get(CPU, 0), amounts.get(MEMORY, 0)
-        cpu = sum([free.get(CPU, 0) >= least_cpu for free in frees.values()])
-        memory = sum([free.get(MEMORY, 0) >= least_memory for free in frees.values()])
-        preferences: dict[Shape, Preference] = {}
-        ranked = []
-        for name, free in roomy:
-            shape = shape_of(free)
-            preference = preferences.get(shape)
-            if preference is None:
-                preference = preferences[shape] = self._preference(Bucket(shape), extended)
-            ranked.append((preference, self.sort_keys(name, free)[cpu > memory]))
+        cpu = memory = 0
+        roomy = []
+        for name in names:
+            place = self._places.get(name)
+            if place is None:
+                continue
+            enough_cpu, enough_memory = sign * place[1][0] >= least_cpu, sign * place[2][0] >= least_memory
+            cpu += enough_cpu
+            memory += enough_memory
+            # Nothing is missing of an amount of 0, and an over-committed node has less.
+            if (enough_cpu or not least_cpu) and (enough_memory or not least_memory) and fits(demand, free_of(name)):
+                roomy.append(place)
+        if len(roomy) < 2:
+            return roomy[0][1][-1] if roomy else None
+        extended = extended_of(demand)
+        preferences = {shape: self._preference(self._buckets[shape], extended) for shape in {each[0] for each in roomy}}
+        ranked = [(preferences[shape], by_memory if cpu > memory else by_cpu) for shape, by_cpu, by_memory in roomy]
         return min(ranked)[1][-1]
 
     def roomy(self, demand: Demand) -> Iterator[str]:

@@ -325,7 +325,7 @@ class Cluster:
     def best(self, demand: Demand, allowed: Allowed) -> str | None:
         """The best allowed, known node for `demand`; None if it fits on none."""
         if allowed.few is not None:
-            return self.index.best_of((name for name in allowed.few if self.known(name)), demand, self.free_of)
+            return self.index.best_of(allowed.few, demand, self.free_of)
         return self.index.best(demand, allowed, self.free_of)
 
     def best_for(self, number: int, demand: Demand, allowed: Allowed) -> tuple[list[str], Mapping[str, int]]:

@@ -135,4 +135,4 @@ def victims_of(plan: Preempt) -> list[Victim]:
 
 def union(*offers: SuggestedNodes) -> SuggestedNodes:
     """Return all these nodes, sorted."""
-    return SuggestedNodes(sorted(set().union(*(offer.as_set() for offer in offers))))
+    return SuggestedNodes(sorted(set().union(*[offer.as_set() for offer in offers])))

@@ -198,7 +198,7 @@ class PreemptHandler:
 
     def _by_ourselves(self, pod_info: PodInfo, candidates: Sequence[Candidate], now: float) -> list[Instruction] | None:
         """Preempt by ourselves, and return an answer without victims; None if kube-scheduler is to evict."""
-        offered = SuggestedNodes(candidate.node for candidate in candidates)
+        offered = SuggestedNodes([candidate.node for candidate in candidates])
         self.offers.keep(pod_info, union(pod_info.offered, offered))
         if pod_info.preemption is not None:
             out = self.executor.asked(pod_info, pod_info.offered, now)

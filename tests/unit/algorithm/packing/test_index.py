@@ -106,6 +106,7 @@ def test_a_look_at_each_of_a_few_nodes_finds_a_node_exactly_if_the_search_does(f
     for name, free in cluster.items():
         index.add(name, free)
     looked = index.best_of(cluster, demand, cluster.__getitem__)
+    assert index.best_of(["gone", *cluster, "other"], demand, cluster.__getitem__) == looked
     found = index.best(demand, Only(cluster), cluster.__getitem__)
     assert (looked is None) == (found is None)
     assert looked is None or fits(demand, cluster[looked])
