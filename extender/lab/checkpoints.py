@@ -1,6 +1,6 @@
 """Checkpoints of simulations: a run that was interrupted in any way continues from its last one.
 
-    {"waggle_simulation": 1, "inputs": "...", ...}            the head: of which workload and options it is
+    {"waggle_simulation": 4, "inputs": {...}, ...}            the head: of which workload and options it is
     {"run": {...}}, {"jobs": [...]}, {"stays": [...]}         runs that are over, in pieces
     {"done": [[7, {...}], ...]}, {"left": [...]}              of the run in progress: jobs and stays that are over
     {"objects": [...], "kinds": [...]}                        its state (`extender.recording.graph`), many lines
@@ -40,7 +40,7 @@ from extender.recording.graph.writing import encode
 from extender.recording.lines import Lines
 from extender.recording.records import RecordingError
 
-FORMAT = 3
+FORMAT = 4
 _PACKAGES = (
     "algorithm",
     "extender.core",
@@ -68,11 +68,11 @@ class CheckpointError(ValueError):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The first line. `inputs` is the digest of the workload and of the options of all runs, `program` those of the
-    sources that decide, by package."""
+    """The first line. `inputs` are digests of the trace, the nodes, and the options of all runs (one of all before
+    format 4), `program` those of the sources that decide, by package."""
 
     waggle_simulation: int
-    inputs: str
+    inputs: dict[str, str] | str
     release: str = ""
     program: dict[str, str] = {}
     #: The time in the run that was in progress; None: none was.
@@ -87,13 +87,19 @@ class _Part(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     left: tuple[Stay, ...] = ()
 
 
-def digest(workload: Workload, runs: Sequence[RunOptions]) -> str:
-    """Return what tells inputs apart."""
-    found = hashlib.sha256(msgspec.json.encode(list(runs), order="deterministic"))
-    for job in workload.jobs:
-        found.update(msgspec.json.encode(job, order="deterministic"))
-    others = [workload.name, workload.nodes, workload.failures, workload.changes, workload.remarks]
-    found.update(msgspec.json.encode(others, order="deterministic"))
+def digests_of(workload: Workload, runs: Sequence[RunOptions]) -> dict[str, str]:
+    """Return what tells inputs apart: for each of them what another one is called, and its digest."""
+    return {
+        "another trace": _digest([workload.name, workload.remarks], workload.jobs),
+        "other nodes": _digest([workload.nodes, workload.failures, workload.changes]),
+        "other options": _digest(list(runs)),
+    }
+
+
+def _digest(first: object, others: Iterable[object] = ()) -> str:
+    found = hashlib.sha256(msgspec.json.encode(first, order="deterministic"))
+    for each in others:
+        found.update(msgspec.json.encode(each, order="deterministic"))
     return found.hexdigest()
 
 
@@ -117,7 +123,7 @@ class Keeper:
     def __init__(self, path: Path, workload: Workload, runs: Sequence[RunOptions]) -> None:
         self.path = path
         self._kinds = kinds_of(runs)
-        self._inputs, self._program = digest(workload, runs), digests(_packages_of(runs))
+        self._inputs, self._program = digests_of(workload, runs), digests(_packages_of(runs))
         _tidy(path)
 
     def keep(self, progress: Progress) -> None:
@@ -199,7 +205,7 @@ def read(path: Path, workload: Workload, runs: Sequence[RunOptions]) -> Progress
     try:
         with Lines(path) as lines:
             head = next(lines, b"")
-            _check(path, head, digest(workload, runs), digests(_packages_of(runs)))
+            _check(path, head, digests_of(workload, runs), digests(_packages_of(runs)))
             return _progress(path, _whole(path, head, lines), workload, kinds_of(runs))
     except RecordingError as error:
         raise CheckpointError(str(error)) from error
@@ -207,15 +213,16 @@ def read(path: Path, workload: Workload, runs: Sequence[RunOptions]) -> Progress
         raise CheckpointError(f"{path}: the checkpoint cannot be used: {error}") from error
 
 
-def _check(path: Path, text: bytes, inputs: str, program: dict[str, str]) -> None:
+def _check(path: Path, text: bytes, inputs: dict[str, str], program: dict[str, str]) -> None:
     try:
         head = msgspec.json.decode(text, type=Head)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CheckpointError(f"{path}: not a checkpoint of a simulation: {error}") from error
     if head.waggle_simulation != FORMAT:
         raise CheckpointError(f"{path}: a checkpoint of format {head.waggle_simulation}, this Waggle reads {FORMAT}")
-    if head.inputs != inputs:
-        raise CheckpointError(f"{path}: the checkpoint is of another trace, other nodes, or other options")
+    of = head.inputs if isinstance(head.inputs, dict) else {}
+    if others := [other for other, found in inputs.items() if of.get(other) != found]:
+        raise CheckpointError(f"{path}: the checkpoint is of {' and '.join(others)}")
     if head.release != release():
         raise CheckpointError(
             f"{path}: the checkpoint was written by Waggle {head.release or 'of no release'}, and this is "

@@ -71,12 +71,19 @@ def kept(path: Path, workload: Workload) -> bytes:
     return gzip.decompress(path.read_bytes())
 
 
-def test_a_checkpoint_of_other_inputs_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_other_inputs_is_refused_and_says_which_differ(tmp_path: Path) -> None:
     workload, path = workload_of(2), tmp_path / "checkpoint"
     kept(path, workload)
-    other = replace(workload, jobs=workload.jobs[:-1])
-    for given, runs in ((other, RUNS), (workload, RUNS[:1]), (workload, [replace(RUNS[0], seed=2), RUNS[1]])):
-        with pytest.raises(CheckpointError, match="is of another trace, other nodes, or other options"):
+    fewer_jobs, fewer_nodes = workload.jobs[:-1], workload.nodes[:-1]
+    for given, runs, said in (
+        (replace(workload, jobs=fewer_jobs), RUNS, "another trace"),
+        (replace(workload, nodes=fewer_nodes), RUNS, "other nodes"),
+        (replace(workload, failures=workload.failures[:-1]), RUNS, "other nodes"),
+        (workload, RUNS[:1], "other options"),
+        (workload, [replace(RUNS[0], seed=2), RUNS[1]], "other options"),
+        (replace(workload, jobs=fewer_jobs, nodes=fewer_nodes), RUNS, "another trace and other nodes"),
+    ):
+        with pytest.raises(CheckpointError, match=f": the checkpoint is of {said}$"):
             read(path, given, runs)
 
 
@@ -159,7 +166,8 @@ def test_what_is_broken_is_named(tmp_path: Path) -> None:
     for text, message in (
         (b"", "checkpoint: not a checkpoint of a simulation"),
         (b"{}", "not a checkpoint of a simulation"),
-        (lines[0].replace(b'"waggle_simulation":3', b'"waggle_simulation":9'), "a checkpoint of format 9"),
+        (lines[0].replace(b'"waggle_simulation":4', b'"waggle_simulation":9'), "a checkpoint of format 9"),
+        (b'{"waggle_simulation":3,"inputs":"0a"}', "a checkpoint of format 3, this Waggle reads 4"),
         (b"\n".join(lines[:-1]), "the checkpoint is not complete"),
         (b"\n".join([*lines[:-1], b'{"end":true}']), "its lines have another digest than its end"),
         (b"\n".join([*lines, b'{"end":"more"}']), "its lines have another digest than its end"),
