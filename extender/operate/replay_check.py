@@ -16,8 +16,8 @@ from extender.recording.records import RecordingError
 from extender.recording.replaying import doubts, refusals
 from extender.replay.moments import duration_text
 
-#: Exit status of `waggle replay`: all decisions are the same; a decision differs.
-SAME, DIFFERS = 0, 1
+#: Exit status of `waggle replay`: all decisions are the same; a decision differs; there is no event to replay.
+SAME, DIFFERS, NOTHING = 0, 1, 2
 #: Characters of what a log says about itself.
 _LONGEST = 4000
 
@@ -62,7 +62,9 @@ class Counts:
 
     @property
     def status(self) -> int:
-        return DIFFERS if self.differs else SAME
+        if self.differs:
+            return DIFFERS
+        return SAME if self.events else NOTHING
 
     def add(self, other: Counts) -> None:
         most = max(self.processes, other.processes)

@@ -1,7 +1,8 @@
 """`waggle replay`: makes all decisions of a recording again, shows a moment or single steps of it, or compares it with
 what another algorithm would have done.
 
-Exit status: 0 all decisions are the same, or shown; 1 a decision differs; 2 the log or an option cannot be used.
+Exit status: 0 all decisions are the same, or shown; 1 a decision differs; 2 the log or an option cannot be used, or the
+log has nothing to replay.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ def _check_options(*options: tuple[str, bool, bool]) -> None:
 
 def _compare_decisions(log: Path, run: int | None, memory_mib: int, jobs: int, *, anyway: bool) -> None:
     from algorithm.registry import AlgorithmError
-    from extender.operate.replay_check import check
+    from extender.operate.replay_check import NOTHING, check
     from extender.operate.replay_jobs import default_jobs
     from extender.operate.standstill import standstill_said
     from extender.recording.log import open_log
@@ -197,4 +198,6 @@ def _compare_decisions(log: Path, run: int | None, memory_mib: int, jobs: int, *
             status = check(open_log(log).hold(memory_mib), say, run=run, anyway=anyway, jobs=jobs or default_jobs())
     except (AlgorithmError, RecordingError, OSError) as error:
         raise refuse(error) from error
+    if status == NOTHING:
+        raise refuse(ValueError(f"{log}: it has no event that can be replayed"))
     raise typer.Exit(status)

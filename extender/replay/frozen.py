@@ -67,8 +67,9 @@ def freeze(log: Log, moment: Moment, *, usage: bool = False) -> Frozen:
     for step in steps:
         sampler.pass_to(step.at)
         stage.handle(step)
-    if not steps.is_complete and start.number != number:
-        last = span.first if steps.last is None else steps.last.at
+    is_start = start.number == number or (start.head is not None and start.head.at == limit)
+    if not steps.is_complete and not is_start:
+        last = start.head.at if steps.last is None and start.head is not None else stage.now
         raise beyond(moment, span, last, stage.machine.sequence)
     stage.now = limit if math.isfinite(limit) else stage.now
     if usage:

@@ -47,7 +47,7 @@ class Log:
 
     def start_before(self, at: float, number: int | None) -> Start:
         """Return the latest start not after a time, and not after the event of this number. Raises RecordingError."""
-        begins = self.first().at
+        begins = self.begins_at
         if number is None and at < begins:
             return self.begin
         return start_before(self.recording, at=max(at, begins), number=number)
@@ -78,6 +78,19 @@ class Log:
         """What moments count from: see `span_of`."""
         return span_of(self.recording)
 
+    @property
+    def begins_at(self) -> float:
+        """The time of the first step that can be replayed, or of the checkpoint that no step follows. Raises
+        RecordingError."""
+        head = self.begin.head
+        with closing(self.steps()) as steps:  # type: ignore[type-var]
+            found = next(steps, None)
+        if found is not None:
+            return found.at
+        if head is None:
+            raise RecordingError(f"{self.path}: the log has no event")
+        return head.at
+
     def first(self) -> Step:
         """Return the first step that can be replayed. Raises RecordingError if there is none."""
         with closing(self.steps()) as steps:  # type: ignore[type-var]
@@ -89,12 +102,14 @@ class Log:
 
 def span_of(recording: Recording) -> Span:
     """Return what all commands count moments from: the first event that is in the log, be it from before its first
-    checkpoint. Raises RecordingError if there is none."""
+    checkpoint; without any event, that checkpoint. Raises RecordingError if there is none, either."""
     with closing(recording.steps()) as steps:  # type: ignore[type-var]
-        first = next((step for step in steps if isinstance(step, Step)), None)
+        first = next((step.at for step in steps if isinstance(step, Step)), None)
+    if first is None and recording.starts and (head := recording.starts[0].head) is not None:
+        first = head.at
     if first is None:
         raise RecordingError(f"{recording.name}: the log has no event")
-    return Span(first.at, recording.header.epoch)
+    return Span(first, recording.header.epoch)
 
 
 def open_log(
@@ -132,4 +147,4 @@ def open_log(
 
 
 def _begins_before(log: Log, wall: float) -> bool:
-    return log.epoch is not None and log.epoch + log.first().at <= wall
+    return log.epoch is not None and log.epoch + log.begins_at <= wall

@@ -238,12 +238,57 @@ def test_a_moment_is_the_same_one_for_replay_and_record(rotated: Path) -> None:
     assert why in " ".join(result.output.split())
 
 
-def test_a_log_that_ends_before_its_first_checkpoint_has_nothing_that_is_the_same(rotated: Path) -> None:
+@pytest.fixture
+def only_the_end(rotated: Path) -> Path:
+    """A folder with events 5 to 8, and the checkpoint after event 8: the last moment."""
     for name in ("000003.waggle-log", "000004.waggle-checkpoint", "000004.waggle-log"):
         (rotated / f"{name}.gz").unlink()
-    result = replay(rotated)
+    return rotated
+
+
+def test_a_log_that_ends_before_its_first_checkpoint_has_nothing_that_is_the_same(only_the_end: Path) -> None:
+    result = replay(only_the_end)
     assert "0 events, 0 decisions, nothing to replay; 4 more are not in the log, or not replayed." in result.output
     assert "all the same" not in result.output
+    assert result.exit_code == 2
+    assert f"{only_the_end}: it has no event that can be replayed" in said(result)
+
+
+def test_one_run_that_can_be_replayed_is_enough(two_runs: Path, only_the_end: Path) -> None:
+    for path in only_the_end.iterdir():
+        number = int(path.name[:6]) + 10
+        path.rename(two_runs / f"{number:06}{path.name[6:]}")
+    result = replay(two_runs)
+    assert (result.exit_code, "run 3 of 3" in result.output) == (0, True), result.output
+    assert CliRunner().invoke(app, ["replay", str(two_runs), "--run", "3"]).exit_code == 2
+
+
+@pytest.mark.parametrize("moment", ["end", "#8"])
+def test_the_moment_of_the_only_checkpoint_can_be_opened(only_the_end: Path, moment: str) -> None:
+    def shown(*options: str) -> str:
+        result = CliRunner().invoke(app, ["replay", str(only_the_end), "--at", moment, *options])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert ", after event 8;" in shown()
+    assert "default/a" in shown("--pod", "default/a")
+
+
+def test_a_moment_after_the_only_checkpoint_is_refused(only_the_end: Path) -> None:
+    for moment in ("#9", "+1h"):
+        result = CliRunner().invoke(app, ["replay", str(only_the_end), "--at", moment])
+        assert (result.exit_code, "is after the end of the log: it has 8 events" in said(result)) == (2, True)
+
+
+@pytest.mark.parametrize("moment", ["end", "#8", "+0"])
+def test_a_server_that_was_killed_right_after_a_checkpoint_leaves_its_moment(rotated: Path, moment: str) -> None:
+    """Its folder has the checkpoint, and a segment without events."""
+    begun = rotated / "000003.waggle-log.gz"
+    begun.write_bytes(gzip.compress(gzip.decompress(begun.read_bytes()).splitlines(keepends=True)[0]))
+    for name in ("000002.waggle-log", "000004.waggle-checkpoint", "000004.waggle-log"):
+        (rotated / f"{name}.gz").unlink()
+    result = CliRunner().invoke(app, ["replay", str(rotated), "--at", moment])
+    assert (result.exit_code, ", after event 8;" in result.output) == (0, True), result.output
 
 
 def test_the_sum_of_all_runs_says_how_many_of_them_differ(two_runs: Path) -> None:
