@@ -71,6 +71,7 @@ def test_a_wide_join_that_fails_costs_no_square() -> None:
     assert time.process_time() - began < 5
 
 
+@pytest.mark.slow
 def test_f41_cost_grows_with_the_graph_and_no_faster() -> None:
     """Graphs that are found while they run. The aim for 10,000 nodes and 40,000 edges is measured by the bench."""
     small, large = (figures.discovered(nodes, runs=1) for nodes in (400, 4_000))

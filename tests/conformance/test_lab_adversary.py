@@ -71,6 +71,7 @@ def check_laws(folder: Path, seed: int) -> None:
         assert not broken(workload, run), f"seed {seed}, {run['name']}"
 
 
+@pytest.mark.slow
 def test_sums_and_bounds_hold_of_odd_workloads(tmp_path: Path) -> None:
     # Of these seeds, some found a job that was done without one of its pods, and GPU time below zero.
     for seed in (34, 533, 631, 654, 821, 0, 1):
@@ -132,6 +133,7 @@ def check_spoiled(folder: Path, day: list[bytes], seed: int) -> None:
         assert isinstance(done.exception, SystemExit | None), f"seed {seed}, {spoil.__name__}: {done.exception!r}"
 
 
+@pytest.mark.slow
 def test_a_spoiled_log_is_never_all_the_same(tmp_path: Path, day: list[bytes]) -> None:
     check_spoiled(tmp_path, day, 0)
 

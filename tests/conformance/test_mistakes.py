@@ -27,7 +27,7 @@ for _file in sorted(FOLDER.glob("*.py")):
     import_module(f"tests.conformance.mistakes.{_file.stem}")
 
 #: Less than a second of CPU each: the names of those that `make test` tries.
-QUICK = ("TakesAnyNode", "ForkSharesADict", "EndsTheProcess")
+QUICK = ("ForkSharesADict", "EndsTheProcess")
 #: Those that the slow tests try with all checks, too.
 AMONG_ALL = (
     *QUICK,

@@ -8,13 +8,13 @@ from extender.ordering import tree
 from tests.conformance.ordering_adversary import courses
 
 
-@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 50), marks=pytest.mark.slow)], ids=["few", "many"])
+@pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 50), marks=pytest.mark.slow)], ids=["few", "many"])
 def test_random_courses_end_as_the_documents_say(seeds: range) -> None:
     assert [each for seed in seeds if (each := courses.fault(seed))] == []
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(20_000, 20_004), pytest.param(range(20_004, 20_040), marks=pytest.mark.slow)], ids=["few", "many"]
+    "seeds", [range(20_000, 20_002), pytest.param(range(20_002, 20_040), marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_a_server_that_starts_anew_after_each_step_decides_the_same(seeds: range) -> None:
     assert [each for seed in seeds if (each := courses.fault(seed, restless=True))] == []

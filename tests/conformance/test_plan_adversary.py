@@ -23,6 +23,7 @@ def test_random_programs_end_so_with_real_threads() -> None:
             assert programs.fates(report) == programs.Oracle(program).fates(), f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_plans_of_random_worlds_keep_their_promises() -> None:
     assert [each for seed in range(15) for each in worlds.faults(seed)] == []
 

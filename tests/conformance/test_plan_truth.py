@@ -131,6 +131,7 @@ def agrees_about_order(state: State) -> None:
     assert found == ours, f"seed {state.seed}"
 
 
+@pytest.mark.slow
 def test_a_plan_says_which_dependencies_are_then_met() -> None:
     for seed in (2, 11):
         agrees_about_order(ordered.ordered_state(seed))

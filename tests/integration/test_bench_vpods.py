@@ -21,6 +21,7 @@ START = Start(10, 5, 1.0, 0)
 SERVED = Served(10, 5, seconds=3.0, cpu=9.0, mebibytes=300.0, writes=0)
 
 
+@pytest.mark.slow
 def test_the_quick_bench_measures_every_row(tmp_path: Path) -> None:
     assert main(["--quick", "--alone", "--check", "--json", str(tmp_path / "raw.json")]) == 0
     raw = json.loads((tmp_path / "raw.json").read_bytes())
@@ -62,6 +63,7 @@ def test_head_decides_as_the_original_did_on_large_sets(size: Size) -> None:
     assert measure(size, "head", rounds=1).as_recorded
 
 
+@pytest.mark.slow
 def test_the_workload_is_the_recorded_one() -> None:
     assert len(recorded()) == 27
     for size in (Size(10, 200, 200), Size(1000, 50, 20)):

@@ -175,6 +175,7 @@ def test_serve_waits_for_an_api_server_that_is_not_there(tmp_path: Path):
         assert waggle.end() == 0
 
 
+@pytest.mark.slow
 def test_serve_records_what_can_be_replayed(tmp_path: Path, cluster: EmbeddedCluster):
     log = tmp_path / "recording"
     with serving(tmp_path, cluster.url, "--record", str(log)) as waggle:
@@ -230,6 +231,7 @@ def test_sigusr2_compares_the_cache(tmp_path: Path, cluster: EmbeddedCluster):
         assert waggle.end() == 0
 
 
+@pytest.mark.slow
 def test_serve_refuses_a_port_that_is_taken_before_it_starts_anything(tmp_path: Path, cluster: EmbeddedCluster):
     recording = tmp_path / "recording"
     with socket.create_server(("127.0.0.1", 0)) as taken:

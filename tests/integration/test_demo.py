@@ -159,6 +159,7 @@ def test_hived_shows_tenants_who_borrows_and_why_somebody_waits():
 # -- claims ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_claims_under_load_and_faults_obey_the_laws():
     def prepare(w: ClaimWorld) -> None:
         for item in cluster_objects():

@@ -57,7 +57,7 @@ def _line(text: str) -> str:
     return f"{re.escape(text.removesuffix('...'))}{'.*' if text.endswith('...') else ''}\n"
 
 
-@pytest.mark.parametrize("begin", [pytest.param(1, marks=pytest.mark.slow), 151, 422])
+@pytest.mark.parametrize("begin", [*(pytest.param(begin, marks=pytest.mark.slow) for begin in (1, 151)), 422])
 def test_the_day_without_names_decides_the_same(begin: int, folder: Path) -> None:
     """HiveD, gangs, evictions, and UIDs such as 8.0 and 8.0~1, from a checkpoint in the middle of a preemption too."""
     part, out = folder / f"part-{begin}", folder / f"out-{begin}"
@@ -75,6 +75,7 @@ def test_the_day_without_names_decides_the_same(begin: int, folder: Path) -> Non
     assert [name for name in (b'"vision', b"speech", b"node-7", b"train-6", b'"8.0') if name in text] == []
 
 
+@pytest.mark.slow
 def test_the_picture_is_that_of_the_example(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     CliRunner().invoke(app, ["replay", "day.log", "--algorithm", "packing", "--svg", "drawn.svg"])

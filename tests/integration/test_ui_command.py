@@ -182,6 +182,7 @@ def test_plans_are_asked_for_by_its_own_page_only(command: tuple[subprocess.Pope
     assert (status, b"no verb /v1/plan" in body) == (404, True), "Waggle's own answer: this one makes no plans"
 
 
+@pytest.mark.slow
 def test_a_name_that_now_leads_here_is_refused(command: tuple[subprocess.Popen[str], str]) -> None:
     browser = Browser(command[1])
     browser.enter()
@@ -190,6 +191,7 @@ def test_a_name_that_now_leads_here_is_refused(command: tuple[subprocess.Popen[s
     assert browser.ask("/ui", host=f"evil.example.com:{browser.parts.port}")[0] == 421
 
 
+@pytest.mark.slow
 def test_nothing_is_left_behind(command: tuple[subprocess.Popen[str], str], site: Site) -> None:
     process, _ = command
     (forwarding,) = site.forwardings()

@@ -45,6 +45,7 @@ def test_a_pool_is_scaled_from_zero_for_those_who_wait_and_back_to_zero() -> Non
         assert world.claimed() == {}
 
 
+@pytest.mark.slow
 def test_no_claimed_pod_is_deleted_when_a_pool_that_recycles_shrinks() -> None:
     with claim_world(pods=6, mode="recycle", pools=[scaled("recycle", idle_seconds=3)]) as world:
         claim = world.claim().json()
@@ -53,7 +54,7 @@ def test_no_claimed_pod_is_deleted_when_a_pool_that_recycles_shrinks() -> None:
         assert world.claimed() == {claim["id"]: [claim["pods"][0]["name"]]}
 
 
-@pytest.mark.parametrize("mode", ["detach", "recycle"])
+@pytest.mark.parametrize("mode", ["detach", pytest.param("recycle", marks=pytest.mark.slow)])
 def test_pods_are_added_for_requests_at_every_replica(mode: str) -> None:
     """Also at one that does not scale otherwise: the others do not know of its requests."""
     claims: dict[str, Any] = {"pools": [scaled(mode, buffer="none")], "share_pools": True}

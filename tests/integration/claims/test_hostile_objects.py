@@ -39,6 +39,7 @@ def test_a_status_that_names_another_claim_ends_and_shows_nothing_of_it() -> Non
         assert w.claimed() == {theirs["id"]: [theirs["pods"][0]["name"]]}
 
 
+@pytest.mark.slow
 def test_a_pool_that_changes_all_the_time_stops_no_claims_of_another() -> None:
     with object_world(pods=3) as w:
         add_pool(w, "restless")

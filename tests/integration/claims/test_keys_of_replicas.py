@@ -31,7 +31,7 @@ def ask(server: Server, key: str, **body: object) -> httpx.Response:
     return server.http.post(PATH, json={"key": key, "wait_seconds": 10, **body})
 
 
-@pytest.mark.parametrize("mode", ["detach", "recycle"])
+@pytest.mark.parametrize("mode", [pytest.param("detach", marks=pytest.mark.slow), "recycle"])
 def test_a_key_that_is_sent_to_both_at_once_gets_one_claim(mode: str) -> None:
     keys = [f"k{number}" for number in range(40)]
     with two_servers(60, mode) as w, ThreadPoolExecutor(8) as pool:

@@ -153,7 +153,7 @@ async def sweep(world: ClaimWorld, points: int) -> Counter[str]:
 
 @pytest.mark.parametrize(
     ("mode", "points"),
-    [("recycle", 40)] + [pytest.param(mode, 500, marks=pytest.mark.slow) for mode in ("recycle", "detach")],
+    [("recycle", 15)] + [pytest.param(mode, 500, marks=pytest.mark.slow) for mode in ("recycle", "detach")],
 )
 def test_cancelled_at_any_await_it_leaves_nothing_claimed(mode: str, points: int) -> None:
     with claim_world(pods=PODS, mode=mode) as world:

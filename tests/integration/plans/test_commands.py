@@ -153,6 +153,7 @@ def test_invalid_manifests_are_told_with_file_document_and_field(tmp_path: Path)
     assert "cpu" in shown.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_plan_whose_input_does_not_end(tmp_path: Path) -> None:
     pipe = tmp_path / "endless.yaml"
     os.mkfifo(pipe)

@@ -197,6 +197,7 @@ def test_a_partitioned_leader_ends_before_the_other_begins(pair: Pair) -> None:
     assert pair.leaders() == ["b"]
 
 
+@pytest.mark.slow
 def test_a_bind_that_the_network_delivers_late_binds_nothing_twice(pair: Pair) -> None:
     """The write is on its way when the line is held up, and arrives when another leads and has bound the pod."""
     a, b = pair.both()

@@ -18,6 +18,7 @@ def bound_view(w: LocalCluster) -> dict[str, str]:
     return {e.key.name: e.node for e in w.waggle.pod_infos() if e.node}
 
 
+@pytest.mark.slow
 def test_a_restart_in_the_midst_of_many_pods():
     with world(nodes=8, scheduler=True) as w:
         names = [f"p{i}" for i in range(30)]

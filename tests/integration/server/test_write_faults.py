@@ -185,6 +185,7 @@ def test_room_that_a_late_binding_may_still_take_is_not_given_away():
         w.until(lambda: w.faults.fired(late) and w.node_of("p"))
 
 
+@pytest.mark.slow
 def test_many_pods_through_a_storm_of_faults():
     with world(nodes=4, scheduler=True) as w:
         w.faults.inject("drop-after", times=3, **BINDING)

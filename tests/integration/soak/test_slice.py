@@ -59,6 +59,7 @@ def test_mixtures_of_faults_and_crashes_are_survived(seed: int) -> None:
     assert run(seed, 400, rate=0.15).bound > 0
 
 
+@pytest.mark.slow
 def test_one_seed_is_one_run() -> None:
     """Byte for byte, also in processes that order their sets otherwise."""
     here = run(9, 150).digest

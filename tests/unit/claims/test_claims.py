@@ -116,6 +116,7 @@ def steal(cluster: World, uid: str, tenant: str = "") -> None:
     cluster.change(uid, claim)
 
 
+@pytest.mark.slow
 def test_c9_a_hundred_pods_for_five_hundred_requests() -> None:
     cluster = world(*[f"p{n}" for n in range(100)])
     for number in range(500):

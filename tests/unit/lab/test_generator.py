@@ -35,14 +35,8 @@ def statistics_of(jobs: Sequence[Job]) -> dict[str, float]:
     return found | {"median GPUs": median(gpus), "mean GPUs": fmean(gpus), "share of jobs within 1,000 minutes": within}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name == "philly" else pytest.mark.slow)
-        for name, recipe in RECIPES.items()
-        if recipe.figures
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.figures])
 def test_a_hundred_thousand_jobs_have_the_cited_statistics(name: str) -> None:
     nodes, days = {"philly": (1000, 21), "helios": (100, 46)}[name]
     jobs = generate(name, Options(nodes=nodes, days=days, load=0.8)).jobs
@@ -98,6 +92,7 @@ def test_the_published_rates_of_failures() -> None:
     assert MTBF_DAYS["llama-3"] == pytest.approx(264, abs=0.1)
 
 
+@pytest.mark.slow
 def test_jobs_come_by_day_more_than_by_night_unless_not_asked_for() -> None:
     def by_night(daily: float) -> float:
         jobs = generate("philly", Options(nodes=400, days=20, daily=daily)).jobs

@@ -221,7 +221,9 @@ def raise_signal_after(moments: int, number: signal.Signals, monkeypatch: pytest
     monkeypatch.setattr(Comparison, "advance", watched)
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_run_that_was_interrupted_goes_on_and_gives_the_same_bytes(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, status: int
 ) -> None:

@@ -12,6 +12,7 @@ from extender.lab.studies.sharing.study import TENANTS, run
 from extender.lab.studies.sharing.trace import draw
 
 
+@pytest.mark.slow
 def test_a_study_prints_its_table_and_draws_its_figure(tmp_path: Path) -> None:
     figure = tmp_path / "figure.svg"
     options = ["--study", "sharing", "--days", "1", "--seed", "3", "--svg", str(figure)]

@@ -36,6 +36,7 @@ def test_one_that_conforms_says_so_in_json(tmp_path: Path) -> None:
     assert (report["conforms"], report["settings"]) == (True, {"slots": 2})
 
 
+@pytest.mark.slow
 def test_one_that_does_not_exits_with_1_and_writes_a_log(tmp_path: Path) -> None:
     said = run(FAULTY, *QUICK, "--logs", str(tmp_path / "logs"), "-o", "junit")
     assert said.exit_code == 1, said.output

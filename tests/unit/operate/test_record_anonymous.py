@@ -71,7 +71,7 @@ def without_names(log: Path, folder: Path, begin: int = 1) -> str:
 
 
 @pytest.mark.parametrize("algorithm", ["packing", "hived"])
-@pytest.mark.parametrize("share", [0.0, 0.6])
+@pytest.mark.parametrize("share", [pytest.param(0.0, marks=pytest.mark.slow), 0.6])
 def test_a_log_without_names_decides_the_same(algorithm: str, share: float, tmp_path: Path) -> None:
     """From its first event, and from a checkpoint."""
     life = a_life(algorithm)

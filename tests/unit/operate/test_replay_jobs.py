@@ -106,6 +106,7 @@ def test_the_first_divergence_is_shown_with_all_events_before_it(folder: Path) -
     assert f"#{number} filter" in said
 
 
+@pytest.mark.slow
 def test_a_part_that_does_not_come_to_the_recorded_state_goes_on(folder: Path) -> None:
     """As if the recorded state had lost a pod: what follows it would be decided differently from there."""
     before = replayed(folder, 1)

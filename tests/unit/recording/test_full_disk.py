@@ -54,6 +54,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "log"
 
 
+@pytest.mark.slow
 def test_the_oldest_segments_are_deleted_when_the_disk_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     SmallDisk(folder, _DISK, errno.ENOSPC).limit(monkeypatch)
     with structlog.testing.capture_logs() as logged:
@@ -118,6 +119,7 @@ def test_other_faults_of_the_disk_delete_nothing(folder: Path, monkeypatch: pyte
     assert numbers(folder) == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_disk_that_somebody_else_fills_takes_not_all_segments_at_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

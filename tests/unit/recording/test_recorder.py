@@ -52,6 +52,7 @@ def test_what_was_recorded_replays_with_its_times(tmp_path: Path) -> None:
     assert (recording.header.release, recording.header.epoch) == ("9", 1000.0)
 
 
+@pytest.mark.slow
 def test_old_segments_are_deleted_and_the_rest_replays_from_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -536,7 +537,11 @@ def test_an_algorithm_without_copies_keeps_its_first_segment_until_the_folder_is
     assert recording.ended is None
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(3), pytest.param(KeyboardInterrupt(), marks=pytest.mark.slow)],
+    ids=lambda each: type(each).__name__,
+)
 def test_an_algorithm_that_ends_threads_as_it_is_copied_gets_no_checkpoints_and_is_recorded(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -344,6 +344,7 @@ def test_15_a_set_that_is_not_there_is_said_once():
 # 16. Every decision costs as much as all vpods together.
 
 
+@pytest.mark.slow
 def test_16_a_decision_costs_the_same_beside_many_vpods():
     def cost(vpods):
         world = World(replicas=20, capacity=10_000, scales=False)

@@ -51,6 +51,7 @@ def test_each_check_has_one_that_judges() -> None:
     assert not JUDGES.keys() & SINGLE.keys()
 
 
+@pytest.mark.slow
 def test_a_failure_is_the_shortest_program(report: Report) -> None:
     calls = failure(report).calls
     assert len(calls) <= 3

@@ -6,6 +6,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import pytest
+
 from algorithm.conformance.calls import encode
 from algorithm.conformance.life import Life
 from algorithm.conformance.machine import live
@@ -29,6 +31,7 @@ def lived(lives: int, seed: int = 0) -> list[bytes]:
     return found
 
 
+@pytest.mark.slow
 def test_fewer_lives_are_the_first_of_more() -> None:
     most = lived(12)
     assert lived(6) == most[:6]
@@ -40,6 +43,7 @@ def test_another_seed_draws_other_lives() -> None:
     assert not set(lived(6)[1:]) & set(lived(6, seed=1)[1:])
 
 
+@pytest.mark.slow
 def test_what_is_loaded_does_not_matter(tmp_path: Path) -> None:
     before = lived(8)
     path = tmp_path / "numbers_of_an_author.py"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,10 @@ from algorithm.conformance.session import run
 from tests.support.conformance.slots import PLUGIN
 
 ROGUES = "tests.support.conformance.rogue"
+
+
+def slow(*values: str) -> Any:
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def tried(name: str, *checks: str, limit: float = 1.0) -> Report:
@@ -30,9 +35,9 @@ def only_failure(report: Report) -> tuple[str, str]:
     ("name", "check", "text"),
     [
         ("PRINTS", "prints-nothing", "schedule: it wrote 'here' to standard output"),
-        ("STARTS_THREADS", "starts-no-threads", "schedule: Thread.start"),
-        ("EXITS_POLITELY", "process-survives", "schedule raised SystemExit(3), which ends the process"),
-        ("HANGS", "calls-return", "schedule did not return within 1 seconds"),
+        slow("STARTS_THREADS", "starts-no-threads", "schedule: Thread.start"),
+        slow("EXITS_POLITELY", "process-survives", "schedule raised SystemExit(3), which ends the process"),
+        slow("HANGS", "calls-return", "schedule did not return within 1 seconds"),
     ],
 )
 def test_it_is_named_with_the_call(name: str, check: str, text: str) -> None:

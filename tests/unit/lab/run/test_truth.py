@@ -116,6 +116,7 @@ sys.stdout.buffer.write(encode(compare(random_workload(3, urgent=True, failures=
 """
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_in_every_process() -> None:
     runs = [RunOptions(algorithm=name, name=name, seed=3) for name in ("packing", "fgd")]
     here = encode(compare(random_workload(3, urgent=True, failures=2), runs))

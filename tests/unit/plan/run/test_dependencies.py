@@ -268,6 +268,7 @@ def test_gangs_that_wait_for_each_other_s_room_are_served_in_order() -> None:
     assert {each.sign for each in plan.rows if each.group == "b"} == {"?"}
 
 
+@pytest.mark.slow
 def test_a_chain_may_be_deeper_than_any_stack() -> None:
     """Each waits for the one after it; all of them start, one wave after the other, each tried once."""
     deep = 1500

@@ -47,6 +47,7 @@ def test_a_pod_that_is_asked_about_again_counts_once(monkeypatch: pytest.MonkeyP
     assert (len(offered(engine, "p")), len(offered(engine, "q"))) == (100, 100)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preempt, "MOST_UNSEEN", 500_000)
     grown = []

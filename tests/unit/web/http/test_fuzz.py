@@ -77,7 +77,9 @@ _REQUEST = _or_any(
 _BODY = _REQUEST.map(lambda request: json.dumps(request).encode()) | st.binary(max_size=30)
 
 
-@pytest.mark.parametrize("verb", ["filter", "bind", "prioritize", "preempt"])
+@pytest.mark.parametrize(
+    "verb", ["filter", "bind", *(pytest.param(verb, marks=pytest.mark.slow) for verb in ("prioritize", "preempt"))]
+)
 def test_no_body_makes_a_verb_fail(client: Client, runtime: FixedRuntime, verb: str):
     with closing(client.connect()) as connection:
 

@@ -116,7 +116,7 @@ def test_cells_of_one_level_are_matched_one_by_one():
 # -- what is owed -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tenant", ["alpha", "beta"])
+@pytest.mark.parametrize("tenant", ["alpha", pytest.param("beta", marks=pytest.mark.slow)])
 def test_whoever_comes_first_gets_all_that_is_owed_whatever_is_bad_bug_7(healthy, tenant):
     """The original splits the wrong racks for a gang, or the only one that is healthy, and finds nothing or crashes."""
     tried = 0
