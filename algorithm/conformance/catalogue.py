@@ -42,7 +42,8 @@ CHECKS = (
     Check(
         "preemption-policy-obeyed",
         DECISIONS,
-        "In no phase are there victims for a pod whose `may_preempt` is false, nor for such a member of its gang.",
+        "In no phase are there victims for a pod whose `may_preempt` is false, nor for such a member of its gang, "
+        "nor in vain because the gang would need these.",
     ),
     Check(
         "plans-name-waiting-pods",
