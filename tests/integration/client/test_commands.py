@@ -75,7 +75,8 @@ def test_a_detached_claim_stays_until_it_is_released(world: ClaimWorld) -> None:
     assert "there is no claim" in again.stderr
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_without_a_command_it_is_held_until_ctrl_c(world: ClaimWorld, sent: signal.Signals) -> None:
     held = start(world, "claim", "default/warm")
     eventually(world.claimed)

@@ -33,7 +33,8 @@ def workload_of(seed: int) -> Workload:
     return random_workload(seed, jobs=25, machines=2, urgent=True, failures=3)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
 def test_a_run_that_is_interrupted_anywhere_gives_the_same_bytes(seed: int, tmp_path: Path) -> None:
     workload, random, runs = workload_of(seed), Random(seed), [*RUNS, HIVED]
     keeper = Keeper(tmp_path / "checkpoint", workload, runs)

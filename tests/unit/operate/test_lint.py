@@ -121,6 +121,7 @@ def test_the_documentation_has_every_rule_word_for_word():
     assert as_markdown().strip() in page, "paste the output of `waggle lint --rules` into the page"
 
 
+@pytest.mark.slow
 @needs_kube_scheduler
 @pytest.mark.parametrize("code", [code for code in CODES if code != "WL306"])  # that one names a kubeconfig of kubeadm
 def test_a_real_kube_scheduler_refuses_what_we_say_that_it_refuses(code: str, client_folder: Path):
@@ -147,6 +148,7 @@ def test_a_managed_resource_that_is_none_is_found(name: str):
     assert "WL503" in codes(_managing(name))
 
 
+@pytest.mark.slow
 @needs_kube_scheduler
 @pytest.mark.parametrize("name", [*NO_RESOURCES, f"{'a.' * 122}com/x", "example.com/G_p-u.1", f"{'a.' * 120}com/x"])
 def test_a_real_kube_scheduler_takes_the_same_resources(name: str, client_folder: Path, tmp_path: Path):

@@ -137,6 +137,7 @@ def test_what_concerns_one_request_only_changes_nothing(signal: Signal) -> None:
     assert throttle.limit == 4
 
 
+@pytest.mark.slow
 def test_it_finds_what_a_server_takes_and_seldom_asks_for_more() -> None:
     throttle, server = Throttle(least=1, most=32), Server(capacity=6)
     now = server.drive(throttle, 60.0)
@@ -147,6 +148,7 @@ def test_it_finds_what_a_server_takes_and_seldom_asks_for_more() -> None:
     assert server.refused - refused <= 10
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_more_again_is_found_out() -> None:
     throttle, server = Throttle(least=1, most=16), Server(capacity=2)
     now = server.drive(throttle, 300.0)

@@ -111,7 +111,8 @@ print("ended", flush=True)
 """
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_running_requests_finish_and_returns(sign: signal.Signals):
     root = Path(__file__).parents[4]
     with subprocess.Popen([sys.executable, "-c", _PROGRAM], stdout=subprocess.PIPE, text=True, cwd=root) as process:
