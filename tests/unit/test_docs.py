@@ -141,12 +141,15 @@ def test_every_page_is_on_the_map() -> None:
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:algorithm|extender|tests)/[\w./]+)`", GLOSSARY))))
-def test_what_the_glossary_points_to_is_there(path: str) -> None:
-    assert (ROOT / path).exists()
+def test_what_the_glossary_points_to_is_there() -> None:
+    paths = set(re.findall(r"`((?:algorithm|extender|tests)/[\w./]+)`", GLOSSARY))
+    assert len(paths) > 50
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize(("name", "path"), re.findall(r"`([\w.]+)` in `([\w./]+\.py)`", GLOSSARY))
-def test_a_name_of_the_glossary_is_in_the_file_that_it_gives(name: str, path: str) -> None:
-    for part in name.split("."):
-        assert re.search(rf"\b{part}\b", (ROOT / path).read_text(encoding="utf-8")), part
+def test_a_name_of_the_glossary_is_in_the_file_that_it_gives() -> None:
+    given = re.findall(r"`([\w.]+)` in `([\w./]+\.py)`", GLOSSARY)
+    assert len(given) > 20
+    for name, path in given:
+        for part in name.split("."):
+            assert re.search(rf"\b{part}\b", (ROOT / path).read_text(encoding="utf-8")), (part, path)

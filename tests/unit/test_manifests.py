@@ -38,9 +38,10 @@ def gpus(pods: list[Pod]) -> int:
 FILES = sorted(path for path in MANIFESTS.rglob("*.yaml") if "templates" not in path.parts)  # test_chart.py has those
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_manifest_is_yaml(path: Path) -> None:
-    assert documents(path)
+def test_every_manifest_is_yaml() -> None:
+    assert len(FILES) > 50
+    for path in FILES:
+        assert documents(path), path
 
 
 def test_the_example_configuration_is_one() -> None:
