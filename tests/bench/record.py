@@ -1,14 +1,15 @@
 """What a recording costs: CPU time of a /filter with and without it, of the recorder's thread, and of a checkpoint.
 
-    python -m tests.bench.record [--calls 300] [--rounds 7] [--pods 20000] [--only calls|served|aa|checkpoint]
+    python -m tests.bench.record [--calls 300] [--rounds 7] [--pods 20000] [--only calls|turns|served|aa|checkpoint]
 
 Calls: one /filter is what the event loop's thread does for it, without HTTP: decode the body, decide, encode the
 answer. Calls with and without a recording take turns in rounds (A B A B), and the CPU time of the thread is measured;
 each figure is that of the best round, as neighbours on the machine only add to it. *Python* is the part of the
 recorder's thread in which no other thread of Python runs, the rest is zlib. *In the call* is what the recorder itself
-does on the thread of the call, measured by itself. Each round's pods are deleted at its end.
+takes on the thread of the call, the median by the clock. Each round's pods are deleted at its end.
 
-Served: the same over HTTP, of two processes (`record_served.py`); aa: of two that do not record, to see the noise.
+Turns: over HTTP, of one process that records and does not in turns, with pauses between calls and without
+(`record_turns.py`). Served: of two processes (`record_served.py`); aa: of two that do not record, to see the noise.
 
 * **same**: all names in the same order, as a kube-scheduler without filters of its own sends them
 * **rotated**: all names, beginning elsewhere each time
@@ -30,7 +31,6 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import count
 from pathlib import Path
 from threading import Lock
 from unittest.mock import patch
@@ -38,20 +38,19 @@ from unittest.mock import patch
 import msgspec
 import structlog
 
-from algorithm.interface import SuggestedNodes
-from algorithm.model import Node, Pod
+from algorithm.model import Node
 from algorithm.registry import create
 from extender.recording import files
 from extender.recording.checkpointer import Source
 from extender.recording.files import files_in
 from extender.recording.recorder import Recorder
-from extender.scheduling.events import FilterRequested, NodeSeen, PodGone, Synced
+from extender.scheduling.events import Event, Instruction, NodeSeen, PodGone, Synced
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Policy
 from extender.server.runtime import Runtime
 from extender.server.service import _COLLECT_AFTER
 from extender.web.verbs.handler import _filter
-from tests.bench import record_served
+from tests.bench import record_served, record_turns
 from tests.bench.fork import _filled
 from tests.bench.record_served import OFFERS, Offer, names_of
 
@@ -87,16 +86,34 @@ class TimedZlib:
         return self._deflate.flush(mode)
 
 
+class TimedRecord:
+    """A recorder, and the seconds that it takes in each call by the clock."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder, self.failed = recorder, recorder.failed
+        self.seconds: list[float] = []
+
+    def heard(self, event: Event, at: float, number: int) -> None:
+        began = time.perf_counter()
+        self._recorder.heard(event, at, number)
+        self.seconds.append(time.perf_counter() - began)
+
+    def said(self, answer: Sequence[Instruction]) -> None:
+        began = time.perf_counter()
+        self._recorder.said(answer)
+        self.seconds[-1] += time.perf_counter() - began
+
+
 class Server:
     """A runtime with so many nodes, whose calls are measured."""
 
     def __init__(self, nodes: Sequence[str], recorder: Recorder | None) -> None:
         machine = SchedulerStateMachine(create("packing", {}), Policy())
-        self.recorder = recorder
-        self.runtime = Runtime(machine, lambda _: None, record=recorder)
+        self.record = TimedRecord(recorder) if recorder else None
+        self.runtime = Runtime(machine, lambda _: None, record=self.record)
         amounts = (("cpu", 64_000), (_GPU, 8), ("memory", 1 << 38), ("pods", 110))
         self.runtime.handle(*(NodeSeen(Node(name=name, uid=name, allocatable=amounts)) for name in nodes), Synced())
-        self._serial = count()
+        self.in_the_call = 0.0
 
     def round(self, offer: Offer, bodies: Sequence[bytes]) -> float:
         """CPU seconds of a call, on the mean."""
@@ -108,6 +125,8 @@ class Server:
             began = time.thread_time()
             _filter(self.runtime, body)
             took += time.thread_time() - began
+        if self.record is not None:
+            self.in_the_call = statistics.median(self.record.seconds[-len(bodies) :])
         self.runtime.handle(*(PodGone("default", f"p{number}", f"uid-{number}") for number in range(len(bodies))))
         return took / len(bodies)
 
@@ -135,12 +154,13 @@ def compare(offer: Offer, calls: int, rounds: int, nodes: Sequence[str]) -> None
         for server in servers:
             server.round(offer, bodies[:50])
         _settled(recorder)
-        size, took, used = recorder.status.bytes, _times(), []
+        size, took, used, inside = recorder.status.bytes, _times(), [], []
         for _ in range(rounds):
             cpu, compressed = recorder.status.cpu, timed.seconds
             for server, times in zip(servers, took, strict=True):
                 times.append(server.round(offer, bodies))
                 _settled(recorder)
+            inside.append(servers[1].in_the_call)
             used.append((recorder.status.cpu - cpu, timed.seconds - compressed))
         lost = recorder.status.lost
         recorder.close()
@@ -149,6 +169,7 @@ def compare(offer: Offer, calls: int, rounds: int, nodes: Sequence[str]) -> None
         plain, recorded = map(min, took)
         print(
             f"{offer.title:<22} {plain * _US:8.0f} µs {recorded * _US:8.0f} µs {100 * (recorded / plain - 1):+6.1f} % "
+            f"{statistics.median(inside) * _US:8.1f} µs "
             f"{thread * _US:8.0f} µs {(thread - compression) * _US:6.0f} µs {stored:8.0f} bytes"
             + (f"   {lost} events lost" if lost else "")
         )
@@ -156,26 +177,6 @@ def compare(offer: Offer, calls: int, rounds: int, nodes: Sequence[str]) -> None
 
 def _times() -> tuple[list[float], list[float]]:
     return [], []
-
-
-def _in_the_call() -> float:
-    """CPU seconds of `heard` and `said` for one event."""
-    with tempfile.TemporaryDirectory() as folder:
-        recorder = Recorder(Path(folder) / "log", "packing", {}, Policy())
-        event = FilterRequested(Pod(namespace="default", name="p", uid="u"), SuggestedNodes(["n"] * 5000))
-        times = []
-        for _ in range(50):
-            waiting = recorder._waiting
-            waiting.is_awake = True  # the thread is not woken meanwhile
-            began = time.thread_time()
-            for number in range(200):
-                recorder.heard(event, 1.0, number)
-                recorder.said([])
-            times.append((time.thread_time() - began) / 200)
-            while waiting:
-                waiting.take()
-        recorder.close()
-    return statistics.median(times)
 
 
 def _settled(recorder: Recorder) -> None:
@@ -222,7 +223,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--pods", type=int, default=20_000)
-    parser.add_argument("--only", choices=("calls", "served", "aa", "checkpoint"))
+    parser.add_argument("--only", choices=("calls", "turns", "served", "aa", "checkpoint"))
     given = parser.parse_args()
     gc.set_threshold(_COLLECT_AFTER)  # as a server does
     sys.setswitchinterval(0.0005)
@@ -230,6 +231,8 @@ def main() -> int:
     print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} before the start")
     if given.only in (None, "calls"):
         without_http(given.calls, given.rounds)
+    if given.only in (None, "turns"):
+        record_turns.compare(given.rounds, nodes=5000)
     if given.only in (None, "served", "aa"):
         record_served.compare(OFFERS, given.calls, given.rounds, aa=given.only == "aa")
     if given.only in (None, "checkpoint"):
@@ -239,10 +242,12 @@ def main() -> int:
 
 def without_http(calls: int, rounds: int) -> None:
     nodes = [f"gpu-node-{number:05}" for number in range(5000)]
-    print(f"{'':<22} {'without':>11} {'recorded':>11} {'more':>8} {'recorder':>11} {'Python':>9} {'in the log':>14}")
+    print(
+        f"{'':<22} {'without':>11} {'recorded':>11} {'more':>8} {'in the call':>11} {'recorder':>11} {'Python':>9} "
+        f"{'in the log':>14}"
+    )
     for offer in OFFERS:
         compare(offer, calls, rounds, nodes[:100] if offer.names == 100 else nodes)
-    print(f"in the call: {_in_the_call() * _US:.2f} µs of these, and a comparison of names if there are more than 400")
 
 
 if __name__ == "__main__":

@@ -139,7 +139,7 @@ def _turn(
     """The same requests to each server; then the pods are deleted."""
     kind = "refused" if offer.is_refused else "placed"
     pods = [f"{kind}-{next(serial)}" for _ in range(calls)]
-    bodies = _bodies(offer, pods, nodes)
+    bodies = bodies_of(offer, pods, nodes)
     cluster.call("POST", "/bench/pods", msgspec.json.encode(pods))
     time.sleep(_PAUSE)
     for each in pair:
@@ -149,7 +149,8 @@ def _turn(
         time.sleep(0.05)
 
 
-def _bodies(offer: Offer, pods: Sequence[str], nodes: int) -> list[bytes]:
+def bodies_of(offer: Offer, pods: Sequence[str], nodes: int) -> list[bytes]:
+    """The requests of /filter for these pods."""
     draws, all_names = random.Random(pods[0]), [node_name(number) for number in range(nodes)]
     return [
         b'{"Pod":%s,"Nodes":null,"NodeNames":%s}'

@@ -54,6 +54,17 @@ def add_floor(app: FastAPI, service: Service, max_body: int) -> None:
         app.verbs[f"/floor/{verb.name}"] = VerbHandler(verb, service.runtime, metrics, max_body, app.budgets.bodies)
 
 
+def add_switch(app: FastAPI, service: Service, max_body: int) -> None:
+    """POST /floor/record: "on" or "off", for a server that records."""
+
+    def switch(runtime: Runtime, body: bytes) -> bytes:
+        runtime.loop._record = service.recorder if body == b"on" else None
+        return b"{}"
+
+    verb, metrics = Verb("record", switch, None), Metrics(service.runtime)
+    app.verbs["/floor/record"] = VerbHandler(verb, service.runtime, metrics, max_body, app.budgets.bodies)
+
+
 def add_usage(app: FastAPI, service: Service) -> None:
     """GET /usage: CPU seconds, the largest resident set so far in MiB, watch events."""
     unit = 1 if sys.platform == "darwin" else 1024
@@ -97,6 +108,7 @@ def main(api_server: str, record: str = "") -> None:
     end_with_input(lambda: os.kill(os.getpid(), signal.SIGTERM))
     service, app = start(settings, Path(record) if record else None)
     add_usage(app, service)
+    add_switch(app, service, settings.server.max_body_mib << 20)
     serve(app, settings, on_started=lambda url: print(f"ready {url}", flush=True), hosted=service)
     service.stop()
 

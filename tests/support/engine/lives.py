@@ -32,6 +32,8 @@ class Life:
     writer: LineWriter
     heard: list[tuple[Event, float]] = field(default_factory=list)
     said: list[bytes] = field(default_factory=list)
+    #: The answers themselves, as the engine gave them.
+    answers: list[list[Instruction]] = field(default_factory=list)
 
     @property
     def header(self) -> Header:
@@ -60,6 +62,7 @@ def lives(algorithm: str, seed: int) -> list[Life]:
             life.log += life.writer.event(life.engine.sequence, self.now, event, out)
             life.heard.append((event, self.now))
             life.said.append(encode_instructions(out))
+            life.answers.append(out)
             met[type(event)] += 1
 
     with in_one_thread():

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
+from extender.recording.encoding import LineWriter
 from extender.recording.records import RecordingError
 from extender.scheduling.machine import SchedulerStateMachine
 from tests.support.engine.lives import QuietLifeError, lives
@@ -37,6 +38,15 @@ def test_a_recorded_life_replays_byte_for_byte(algorithm: str, draw: int) -> Non
         assert histories(replay.engine) == histories(life.engine)
         for pod_info in replay.engine.pod_infos():
             assert all(life.heard[line.event - 1][1] == line.at for line in pod_info.history), "another event's number"
+
+
+@pytest.mark.parametrize("algorithm", ["packing", "hived"])
+def test_what_is_written_later_is_what_was_heard_and_said(algorithm: str) -> None:
+    """The recorder keeps references: nobody may change an event or an answer after the engine gave it."""
+    for life in lives(algorithm, seed=6):
+        writer, head = LineWriter(), life.log.split(b"\n", 1)[0] + b"\n"
+        heard = enumerate(zip(life.heard, life.answers, strict=True), start=1)
+        assert head + b"".join(writer.event(n, at, event, out) for n, ((event, at), out) in heard) == life.log
 
 
 def test_pods_that_are_due_at_the_same_time_keep_their_order() -> None:
