@@ -114,10 +114,10 @@ def compare(offers: Sequence[Offer], calls: int, rounds: int, nodes: int = FULL.
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         api_server = stack.enter_context(Process("tests.bench.cluster", str(nodes)))
-        pair = []
-        for record in ([], [] if aa else [str(Path(folder) / "log")]):
-            process = stack.enter_context(Process("tests.bench.server", api_server.url, *record))
-            pair.append(stack.enter_context(closing(Served(process))))
+        records = [], [] if aa else [str(Path(folder) / "log")]
+        processes = [stack.enter_context(Process("tests.bench.server", api_server.url, *each)) for each in records]
+        # Both have started: a server ends a connection on which nothing comes.
+        pair = [stack.enter_context(closing(Served(each))) for each in processes]
         cluster = stack.enter_context(closing(Connection(api_server.url)))
         serial = count()
         for offer in offers:
