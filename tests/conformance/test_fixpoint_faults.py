@@ -252,6 +252,7 @@ def test_f35_the_failed_needs_of_the_last_run_are_those_that_count(then: list[st
     assert report.by_id["b"].end is (End.READY if recovers == ["x", "y"] else End.FAILED)
 
 
+@pytest.mark.slow
 def test_deep_chains_need_no_stack() -> None:
     names = [f"n{number:06d}" for number in range(3_000)]  # three times Python's limit of recursion
     needs = {name: names[at + 1 : at + 2] for at, name in enumerate(names)}

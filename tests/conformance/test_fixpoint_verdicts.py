@@ -79,6 +79,7 @@ def test_f41_cost_grows_with_the_graph_and_no_faster() -> None:
     assert large.seconds < 100 * small.seconds
 
 
+@pytest.mark.slow
 def test_f41_wakes_without_waiters_cost_no_memory() -> None:
     engine: Engine[str] = Engine(lambda visit: Done())
     engine.run(["a"])

@@ -144,6 +144,7 @@ def test_what_the_cluster_refuses_is_told():
             cast.waggle("/v1/explain/default/nobody")
 
 
+@pytest.mark.slow
 def test_hived_shows_tenants_who_borrows_and_why_somebody_waits():
     with world(prepare=stage, scheduler=True, algorithm=hived.ALGORITHM) as w, cast_in(w) as cast:
         play = hived.acts()[:4]

@@ -160,6 +160,7 @@ def test_who_has_the_address_sees_the_pages_and_nobody_else(command: tuple[subpr
     assert stranger.ask("/v1/inspect/pods")[0] == 403
 
 
+@pytest.mark.slow
 def test_verbs_cannot_be_called(command: tuple[subprocess.Popen[str], str]) -> None:
     browser = Browser(command[1])
     browser.enter()

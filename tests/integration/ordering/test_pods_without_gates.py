@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from extender.core.ordering_names import AFTER
 from tests.support.apiserver.api import eventually
 from tests.support.cluster.ordering_world import ordering_world
@@ -59,6 +61,7 @@ def test_before_ordering_knows_all_pods_that_declare_dependencies_wait() -> None
         w.running("b")
 
 
+@pytest.mark.slow
 def test_pods_that_inherit_dependencies_wait_also_while_a_server_that_starts_does_not_know_their_jobs() -> None:
     with ordering_world(scheduler=True) as w:
         uid = w.job("train", parallelism=20, annotations={AFTER: "[{kind: Pod, name: a}]"})

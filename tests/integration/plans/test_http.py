@@ -65,7 +65,9 @@ spec:
 @pytest.mark.parametrize(
     ("body", "field", "said"),
     [
-        ({"manifest": "x"}, "manifest", "there is no such field; there are: manifests"),
+        pytest.param(
+            *({"manifest": "x"}, "manifest", "there is no such field; there are: manifests"), marks=pytest.mark.slow
+        ),
         ({"manifests": "kind: Pod"}, "manifests", "manifests, document 1"),
         ({"settings": "algorithm: {settings_file: /etc/passwd}"}, None, "a plan reads no files"),
     ],

@@ -60,7 +60,7 @@ def test_another_leader_moves_nothing_and_goes_on() -> None:
         assert w.witness.moves.total() == 0
 
 
-@pytest.mark.parametrize("vpods", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("vpods", [40, *(pytest.param(vpods, marks=pytest.mark.slow) for vpods in (100, 1000))])
 def test_a_restart_with_many_vpods_moves_nothing(vpods: int) -> None:
     with vpod_world(replicas=10, capacity=vpods // 4, min_replicas=10, is_witnessed=False) as w:
         for number in range(vpods):

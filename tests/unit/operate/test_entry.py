@@ -30,7 +30,9 @@ def test_an_interrupt_while_it_is_loaded_leaves_no_traceback(script, module):
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
 
 
-@pytest.mark.parametrize(("option", "status"), [("--version", 0), ("--no-such-option", 2)])
+@pytest.mark.parametrize(
+    ("option", "status"), [("--version", 0), pytest.param("--no-such-option", 2, marks=pytest.mark.slow)]
+)
 def test_a_thread_that_does_not_end_is_named_and_does_not_hold_up_the_end(option, status):
     code = f"""
 import sys, threading

@@ -79,7 +79,7 @@ def test_a_log_without_names_decides_the_same(algorithm: str, share: float, tmp_
     without_names(tmp_path / "log", tmp_path, max(1, round(share * len(life.heard))))
 
 
-@pytest.mark.parametrize("algorithm", ["packing", "fgd"])
+@pytest.mark.parametrize("algorithm", ["packing", pytest.param("fgd", marks=pytest.mark.slow)])
 def test_names_planted_everywhere_are_gone(algorithm: str, tmp_path: Path) -> None:
     log = planted(algorithm).write(tmp_path / "log")
     for begin in (1, 6, 11, 14):

@@ -82,6 +82,7 @@ def diverge(folder: Path, segment: int) -> int:
     return int(line["number"])
 
 
+@pytest.mark.slow
 def test_parts_are_the_same_as_the_whole(folder: Path) -> None:
     said: list[str] = []
     jobs = 3

@@ -13,9 +13,8 @@ from algorithm.conformance.worlds.hived import SETTINGS as CELLS
 
 
 # One test each: as tests of single checks, each of pytest's processes would live all lives again.
-@pytest.mark.parametrize(
-    "name", ["packing", *(pytest.param(name, marks=pytest.mark.slow) for name in ("hived", "fgd"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["packing", "hived", "fgd"])
 def test_it_conforms(name: str) -> None:
     report = run(request_of(plugin=f"algorithm.{name}:PLUGIN", lives=2))
     assert report.conforms, as_text(report)

@@ -223,7 +223,9 @@ def test_taking_over_a_plan_looks_at_each_node_once_however_many_seats_it_has_th
     assert cost(10) <= 11
 
 
-@pytest.mark.parametrize("phase", [Phase.FILTERING, Phase.PREEMPTING, Phase.EVICTING])
+@pytest.mark.parametrize(
+    "phase", [Phase.FILTERING, Phase.PREEMPTING, pytest.param(Phase.EVICTING, marks=pytest.mark.slow)]
+)
 def test_making_room_for_a_gang_costs_in_proportion_to_its_pods(phase: Phase) -> None:
     def cost(pods: int) -> int:
         algorithm = on_many_nodes(pods, pods=pods, lower=2)

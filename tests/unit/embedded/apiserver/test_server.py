@@ -84,6 +84,7 @@ def test_a_sidecar_that_cannot_listen_is_an_error() -> None:
         spawn_sidecar(port=int(cluster.url.rpartition(":")[2]))
 
 
+@pytest.mark.slow
 def test_a_sidecar_ends_with_its_parent() -> None:
     script = (
         "import os, signal; from extender.embedded.apiserver import spawn_sidecar; s = spawn_sidecar();"

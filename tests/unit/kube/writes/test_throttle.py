@@ -170,6 +170,7 @@ def test_after_an_outage_it_is_back_within_seconds() -> None:
     assert throttle.limit >= 15
 
 
+@pytest.mark.slow
 def test_a_latency_that_has_changed_for_good_is_learned() -> None:
     """The quickest request of all time is no measure for ever."""
     throttle, server = Throttle(least=1, most=64), Server(capacity=100, latency=0.005)

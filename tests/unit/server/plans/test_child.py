@@ -112,7 +112,7 @@ PLUGIN = Plugin(settings=Settings, create=lambda settings: sys.exit({status}))
 """
 
 
-@pytest.mark.parametrize("status", [0, OUT_OF_MEMORY])
+@pytest.mark.parametrize("status", [0, pytest.param(OUT_OF_MEMORY, marks=pytest.mark.slow)])
 def test_a_plug_in_that_exits_is_refused_and_named(
     status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

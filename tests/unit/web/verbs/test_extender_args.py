@@ -269,7 +269,7 @@ def test_what_a_refusal_quotes_is_cut_and_controls_no_terminal(size: int):
 # -- how large a pod may be -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["Pod", "pod"])
+@pytest.mark.parametrize("name", ["Pod", pytest.param("pod", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("decode", "rest"), [(decode_filter, {"NodeNames": ["a"]}), (decode_preempt, {"NodeNameToMetaVictims": {}})]
 )

@@ -84,7 +84,7 @@ class ForkingMachine(HivedMachine):
         self.of = None
 
 
-@pytest.mark.parametrize("courses", [3, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("courses", [1, pytest.param(12, marks=pytest.mark.slow)])
 def test_a_copy_in_pieces_is_that_of_the_last_moment(courses: int) -> None:
     ForkingMachine.taken = 0
     quick = settings(
