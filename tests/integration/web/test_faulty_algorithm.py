@@ -128,6 +128,7 @@ def test_each_kind_is_named_in_log_metric_and_readyz(faulty: LocalCluster, name:
     assert all_replays(shown["replay"]) == [shown["event"]]
 
 
+@pytest.mark.slow
 def test_the_command_shows_the_moment_at_which_it_went_wrong(faulty: LocalCluster) -> None:
     do_wrong(faulty, "slow")
     do_wrong(faulty, "raises")

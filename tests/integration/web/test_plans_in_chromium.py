@@ -117,7 +117,8 @@ def test_a_fault_is_said_where_it_is(server: str, browser: Browser) -> None:
     browser.complaints.clear()  # Chromium notes that the answer was a 400
 
 
-@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["light", "dark"])
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_axe_finds_nothing_with_a_plan(server: str, browser: Browser, width: int, dark: bool) -> None:
     browser.dark(dark)
     look(browser, server)

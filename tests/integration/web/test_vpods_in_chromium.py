@@ -124,7 +124,8 @@ def test_a_large_set_is_drawn_in_bands_and_says_so(large: str, browser: Browser,
     assert "Each row" not in browser.text("#view-vpods")
 
 
-@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["light", "dark"])
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_axe_finds_nothing_with_vpods(small: str, large: str, browser: Browser, width: int, dark: bool) -> None:
     for url, query in ((small, "?vpod=cart-0001"), (large, "")):
         look(browser, url, query, dark=dark)
