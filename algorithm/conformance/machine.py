@@ -54,8 +54,6 @@ _MEANWHILE = ("", "", "one pod goes", "pods come", "preemptions end", "cordoned"
 _OF_A_NODE = ("allocatable", "labels", "annotations", "taints", "ready", "unschedulable")
 #: Times that pods are created to fill a node, and all of them.
 _MOST_TO_FILL, _MOST_TO_FILL_ALL = 4, 8
-#: Times in a life that nodes are filled for gangs that evict in part: it takes many calls.
-_MOST_FILLED = 2
 #: Lives that Hypothesis is asked for at once, however many are wanted: it draws others if it is asked for more.
 _LIVES_AT_ONCE = 25
 #: How often Hypothesis may give up.
@@ -346,7 +344,6 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
         @precondition(
             lambda self: (
                 self.life.nodes
-                and self.filled < _MOST_FILLED
                 and len(self.life.allocated) < _MOST_ALLOCATED
                 and len(self.life.waiting) < _MOST_WAITING
             )
@@ -354,7 +351,6 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
         @rule(data=st.data(), number=st.integers(1, 2), goes_on=st.booleans())
         def gangs_come_that_evict_in_part(self, data: st.DataObject, number: int, goes_on: bool) -> None:
             """Most nodes are cordoned, pods of low priority fill the others, and of each gang only one may preempt."""
-            self.filled += 1
             usable = sorted(self.usable_nodes())
             offer = tuple(usable[:number] or sorted(self.life.nodes)[:number])
             others = [self.life.nodes[name] for name in usable[number:]]

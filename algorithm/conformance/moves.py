@@ -55,7 +55,6 @@ class Moves(RuleBasedStateMachine):
         super().__init__()
         self.world, self.life = world, life
         self.made = 0
-        self.filled = 0
 
     def do(self, *calls: Call) -> None:
         for call in calls:
