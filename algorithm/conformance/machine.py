@@ -341,13 +341,7 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             else:
                 self.asked_for_others(first.uid, offer, spare)
 
-        @precondition(
-            lambda self: (
-                self.life.nodes
-                and len(self.life.allocated) < _MOST_ALLOCATED
-                and len(self.life.waiting) < _MOST_WAITING
-            )
-        )
+        @precondition(lambda self: self.life.nodes and len(self.life.allocated) < _MOST_ALLOCATED)
         @rule(data=st.data(), number=st.integers(1, 2), goes_on=st.booleans())
         def gangs_come_that_evict_in_part(self, data: st.DataObject, number: int, goes_on: bool) -> None:
             """Most nodes are cordoned, pods of low priority fill the others, and of each gang only one may preempt."""

@@ -130,9 +130,7 @@ class Moves(RuleBasedStateMachine):
                 for at, pod in enumerate(self.new_gang(data))
             )
             if mates:
-                waited = self.life.waiting.keys() | set()
                 self.fill(data, offer, _MOST_TO_FILL_UP, like=mates[-1])
-                self.do(*(Delete(uid) for uid in sorted(self.life.waiting.keys() - waited)))  # lives stay short
             self.do(Submit((first, *mates)))
             if left:
                 self.do(Ask(first.uid, offer, Phase.PREEMPTING), *(Delete(pod.uid) for pod in (first, *mates)))
