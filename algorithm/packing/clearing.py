@@ -63,24 +63,12 @@ class Clearing:
         return Wait(reason(Code.VICTIM_PROTECTED, victims=_names(spared)))
 
     def _place_all(self, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
-        """The asking pod first. If this is not enough, mates that must not preempt get the free nodes, as nothing else
-        is for them."""
-        found = self._place_in(self._members, protected)
-        strict = [member for member in self._members[1:] if not member.pod.may_preempt][: self._needed - 1]
-        if found is None and strict:
-            found = self._place_in([*strict, *(each for each in self._members if each not in strict)], protected)
-        return found
-
-    def _place_in(self, members: list[Member], protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
-        """Seats for the members in this order, in which the asking one is among the first that are needed."""
         with Trial(self._state.cluster, most_victims(self._needed)) as trial:
-            for member in members:
+            for member in self._members:
                 trial.release(member.hold)
             release_lower(trial, self._state, self._asking.pod.priority, self._gang)
-            evictions = self._place_each(trial, members, protected) if self._enough(trial) else None
-            if evictions is None:
-                return None
-            return sorted(_spare(trial, evictions), key=lambda each: each[0] is not self._asking)
+            evictions = self._place_each(trial, protected) if self._enough(trial) else None
+            return None if evictions is None else _spare(trial, evictions)
 
     def _enough(self, trial: Trial) -> bool:
         """Whether the number of seats can be enough."""
@@ -90,14 +78,12 @@ class Clearing:
         bare = [Member(member.pod) for member in self._members]
         return enough_evictable(trial, bare, self._offered, self._needed, highest)
 
-    def _place_each(
-        self, trial: Trial, members: list[Member], protected: AbstractSet[str]
-    ) -> list[tuple[Member, Eviction]] | None:
+    def _place_each(self, trial: Trial, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
         evictions: list[tuple[Member, Eviction]] = []
         hopeless: dict[tuple[Demand, int], int] = {}
-        spare = len(members) - self._needed
+        spare = len(self._members) - self._needed
         spared = self._gang | protected | self._state.lingering
-        for member in members:
+        for member in self._members:
             evictor = Evictor(trial, self._state.gangs, below=_below(member.pod), spared=spared)
             eviction = self._eviction_for(trial, member, evictor, hopeless)
             if eviction is None:
