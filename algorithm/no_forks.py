@@ -46,23 +46,20 @@ def refuse_forks_in(module: str) -> None:
 def _refusing(call: Callable[..., object], name: str, why: str) -> Callable[..., object]:
     @wraps(call)
     def asked(*arguments: object, **named: object) -> object:
-        if (frame := frame_of_plugin(sys._getframe(1))) is not None:
+        if (module := _plugin_that_asks()) is not None:
             sys.audit(f"os.{name}")  # the conformance kit notices who asks for it
-            raise PermissionError(f"os.{name} in plug-in {_module_of(frame)}: {why}")
+            raise PermissionError(f"os.{name} in plug-in {module}: {why}")
         return call(*arguments, **named)
 
     return asked
 
 
-def frame_of_plugin(frame: FrameType | None) -> FrameType | None:
-    """The innermost code of a plug-in that is being called there; None if there is none."""
+def _plugin_that_asks() -> str | None:
+    """The module of a plug-in that is being called in this thread; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        module = _module_of(frame)
+        module = str(frame.f_globals.get("__name__", ""))
         if any(f"{module}.".startswith(each) for each in _refused):
-            return frame
+            return module
         frame = frame.f_back
     return None
-
-
-def _module_of(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))

@@ -42,7 +42,6 @@ from extender.scheduling.events import Event, NodeGone, NodeSeen, PodGone, PodSe
 from extender.scheduling.machine import SchedulerStateMachine
 from extender.scheduling.policy import Limits
 from extender.scheduling.reads import reads_for
-from extender.server import plugin_threads
 from extender.server.cache_comparer import CacheComparer
 from extender.server.ignored_dependencies import IgnoredDependencies
 from extender.server.io_metrics import io_metrics
@@ -79,7 +78,6 @@ class Service:
         timing: Timing | None = None,
         limits: Limits | None = None,
     ) -> None:
-        plugin_threads.notice()
         read = reads(settings.algorithm.name)
         policy = replace(policy_of(settings), claims=read.claims, limits=limits or Limits())
         used = algorithm_settings(settings.algorithm)

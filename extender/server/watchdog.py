@@ -5,7 +5,6 @@
                                            --longer than hang--> /livez fails, with the reason
     fault of the algorithm --first time--> log with its traceback, and how to replay the event in which it happened
                            --again------>  log with its count, once in AGAIN seconds
-    thread that a plug-in starts --first time of its line-->  log, and `/readyz` for ten minutes
 
 The algorithm is named in all of them, in `/readyz` and in the metrics. An engine writes no log, and what hangs can say
 nothing itself. So a thread of its own does both. It takes no lock that an engine or a plug-in could hold, and costs a
@@ -25,7 +24,6 @@ import structlog
 
 from extender.logs.setup import traceback_text
 from extender.scheduling.faults import Fault, FaultKind, FaultLog
-from extender.server import plugin_threads
 from extender.server.guard import SLOW
 from extender.server.loop import EngineLoop, Held
 from extender.server.views import Metric
@@ -77,8 +75,6 @@ class Watchdog:
         self._slow_turns = 0
         #: Why the process should be restarted; "" while it should not.
         self._hangs = ""
-        #: When each thread of a plug-in was said.
-        self._threads: dict[plugin_threads.PluginThread, float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="waggle-watchdog", daemon=True)
 
@@ -110,13 +106,6 @@ class Watchdog:
         self._last = held
         if self._faults is not None:
             self._faults.look(now)
-            self._look_at_threads(now)
-
-    def _look_at_threads(self, now: float) -> None:
-        for thread in plugin_threads.known():
-            if thread not in self._threads:
-                self._threads[thread] = now
-                log.warning("a plug-in has started a thread", **thread._asdict())
 
     def _goes_on(self, held: Held, now: float) -> None:
         seconds = now - held.since
@@ -168,8 +157,7 @@ class Watchdog:
         slow = self._slow
         now = self._loop.clock()
         busy = f"{self._named} has been busy with one event for {now - slow.since:.0f} s" if slow else ""
-        threads = [str(thread) for thread, at in list(self._threads.items()) if now - at <= 10 * AGAIN]
-        return "; ".join(text for text in (busy, *self.faults(), *threads) if text)
+        return "; ".join(text for text in (busy, *self.faults()) if text)
 
     def faults(self) -> list[str]:
         """What the algorithm did wrong within ten minutes: a sentence for each kind of fault, the newest first."""
