@@ -42,8 +42,7 @@ CHECKS = (
     Check(
         "preemption-policy-obeyed",
         DECISIONS,
-        "In no phase are there victims for a pod whose `may_preempt` is false, nor for such a member of its gang, "
-        "nor in vain because the gang would need these.",
+        "In no phase are there victims for a pod whose `may_preempt` is false, nor for such a member of its gang.",
     ),
     Check(
         "plans-name-waiting-pods",

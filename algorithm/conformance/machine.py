@@ -39,7 +39,7 @@ from algorithm.conformance.calls import (
     UseFork,
 )
 from algorithm.conformance.life import Life
-from algorithm.conformance.moves import HIGH, UNKNOWN_NODE, Fault, Moves, faults
+from algorithm.conformance.moves import UNKNOWN_NODE, Fault, Moves, faults
 from algorithm.conformance.unreadable_records import ANY, OF_NODES, OF_PODS
 from algorithm.conformance.world import World
 from algorithm.interface import Phase
@@ -48,6 +48,8 @@ _picks = st.integers(0, 1 << 16)
 #: Pods that may exist at the same time: each question is asked about some of them.
 _MOST_WAITING = 6
 _MOST_ALLOCATED = 12
+#: The priority of important pods.
+_HIGH = 1_000_000
 #: What happens while a node with pods is away; most often nothing.
 _MEANWHILE = ("", "", "one pod goes", "pods come", "preemptions end", "cordoned")
 #: What changes of a node.
@@ -202,7 +204,7 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             """Important ones may evict others, by their Kubernetes priority at least."""
             pods = self.new_pods(data)
             if important:
-                pods = tuple(msgspec.structs.replace(pod, priority=HIGH, may_preempt=True) for pod in pods)
+                pods = tuple(msgspec.structs.replace(pod, priority=_HIGH, may_preempt=True) for pod in pods)
             self.do(self.faulty(Submit(pods), fault))
             for pod in pods:
                 self.asked_as_usual(pod.uid, self.offer(pick), pick)
@@ -308,10 +310,10 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             self, data: st.DataObject, pick: int, spare: type[Protect] | type[Linger] | None
         ) -> None:
             """Pods of low priority fill one node; then its plan is accepted, or its victims cannot be evicted."""
-            well = self.usable_nodes()
+            well = {name for name, node in self.life.nodes.items() if node.ready and not node.unschedulable}
             offer = (self.pick(self.busy_nodes() & well or well or self.life.nodes, pick),)
             self.fill(data, offer, _MOST_TO_FILL)
-            gang = (msgspec.structs.replace(pod, priority=HIGH) for pod in self.new_pods(data))
+            gang = (msgspec.structs.replace(pod, priority=_HIGH) for pod in self.new_pods(data))
             first, *mates = (
                 msgspec.structs.replace(pod, may_preempt=not at or bool(pick % 2)) for at, pod in enumerate(gang)
             )
@@ -332,7 +334,7 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             offer = tuple(sorted(self.life.nodes))
             self.fill(data, offer, _MOST_TO_FILL_ALL)
             first, *mates = (
-                msgspec.structs.replace(pod, priority=HIGH, may_preempt=not at or bool(pick % 2))
+                msgspec.structs.replace(pod, priority=_HIGH, may_preempt=not at or bool(pick % 2))
                 for at, pod in enumerate(self.new_gang(data))
             )
             self.do(Submit((first, *mates)))
@@ -340,18 +342,6 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
                 self.preempts(first.uid, offer, Phase.EVICTING, goes_on=bool(pick % 3))
             else:
                 self.asked_for_others(first.uid, offer, spare)
-
-        @precondition(lambda self: self.life.nodes and len(self.life.allocated) < _MOST_ALLOCATED)
-        @rule(data=st.data(), number=st.integers(1, 2), goes_on=st.booleans())
-        def gangs_come_that_evict_in_part(self, data: st.DataObject, number: int, goes_on: bool) -> None:
-            """Most nodes are cordoned, pods of low priority fill the others, and of each gang only one may preempt."""
-            usable = sorted(self.usable_nodes())
-            offer = tuple(usable[:number] or sorted(self.life.nodes)[:number])
-            others = [self.life.nodes[name] for name in usable[number:]]
-            self.do(*(UpdateNode(msgspec.structs.replace(node, unschedulable=True)) for node in others))
-            self.fill(data, offer, _MOST_TO_FILL_ALL)
-            self.gangs_that_evict_in_part(data, offer, goes_on=goes_on)
-            self.do(*map(UpdateNode, others))
 
         @precondition(lambda self: self.life.preempting and len(self.life.nodes) > 1)
         @rule(pick=_picks)

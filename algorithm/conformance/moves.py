@@ -29,12 +29,6 @@ from algorithm.model import Pod, pairs
 UNKNOWN_NODE = "never-seen"
 #: Plans that are asked for one after the other, while their victims cannot be evicted.
 _MOST_PLANS = 4
-#: The priority of important pods.
-HIGH = 1_000_000
-#: Gangs that come one after the other, each when the one before has gone.
-_MOST_GANGS = 5
-#: Times that pods are created so that there is no room for one like a certain one.
-_MOST_TO_FILL_UP = 3
 #: How often pods are drawn until several come together.
 _MOST_DRAWN = 3
 
@@ -80,9 +74,6 @@ class Moves(RuleBasedStateMachine):
         """The nodes on which pods run, or are to run."""
         return {pod.node_name for pod in self.life.allocated.values()} & self.life.nodes.keys()
 
-    def usable_nodes(self) -> set[str]:
-        return {name for name, node in self.life.nodes.items() if node.ready and not node.unschedulable}
-
     def faulty(self, change: Any, fault: Fault) -> Any:
         return change if fault is None else Faulty(change, *fault)
 
@@ -110,32 +101,15 @@ class Moves(RuleBasedStateMachine):
                 break
         return pods
 
-    def fill(self, data: st.DataObject, offer: tuple[str, ...], times: int, like: Pod | None = None) -> None:
-        """Place new pods of low priority on these nodes, until some of them wait. They ask for as much as `like`."""
+    def fill(self, data: st.DataObject, offer: tuple[str, ...], times: int) -> None:
+        """Place new pods of low priority on these nodes, until some of them wait."""
         for _ in range(times):
             pods = tuple(msgspec.structs.replace(pod, priority=0) for pod in self.new_pods(data))
-            if like is not None:
-                pods = tuple(msgspec.structs.replace(pod, requests=like.requests, limits=like.limits) for pod in pods)
             self.do(Submit(pods))
             for pod in pods:
                 self.do(Ask(pod.uid, offer, Phase.FILTERING), Allocate(pod.uid))
             if any(pod.uid in self.life.waiting for pod in pods):
                 break
-
-    def gangs_that_evict_in_part(self, data: st.DataObject, offer: tuple[str, ...], *, goes_on: bool) -> None:
-        """Important gangs come one after the other. Only the first pod may preempt; the others find no free room."""
-        for left in reversed(range(_MOST_GANGS)):
-            first, *mates = (
-                msgspec.structs.replace(pod, priority=HIGH, may_preempt=not at)
-                for at, pod in enumerate(self.new_gang(data))
-            )
-            if mates:
-                self.fill(data, offer, _MOST_TO_FILL_UP, like=mates[-1])
-            self.do(Submit((first, *mates)))
-            if left:
-                self.do(Ask(first.uid, offer, Phase.PREEMPTING), *(Delete(pod.uid) for pod in (first, *mates)))
-            else:
-                self.preempts(first.uid, offer, Phase.PREEMPTING, goes_on=goes_on)
 
     def asked_as_usual(self, uid: str, offer: tuple[str, ...], pick: int) -> None:
         """As kube-scheduler does: a pod that is refused is asked about again, for whom to evict."""

@@ -226,6 +226,19 @@ class LowerPriority(OfAnswers):
         promise(theirs < own, f"victim {found.key} has priority {theirs}, {preemptor.key} has {own}")
 
 
+class PreemptionPolicyObeyed(OfAnswers):
+    name = "preemption-policy-obeyed"
+
+    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
+        if not isinstance(answer, Preempt):
+            return
+        for plan in plans_of(answer):
+            preemptor = self.life.waiting.get(plan.uid) if plan.uid else pod
+            allowed = preemptor is None or preemptor.may_preempt or not plan.victims
+            where = f"in the phase {call.phase.value}"
+            promise(allowed, f"{preemptor and preemptor.key} may not preempt, and the plan has victims for it {where}")
+
+
 class PlansNameWaitingPods(OfAnswers):
     name = "plans-name-waiting-pods"
 

@@ -1,74 +1,22 @@
-"""Judges of plans: that pods that must not preempt have no part in them, that the room of accepted ones is kept, and
-that protected pods are named as what stands in the way."""
+"""Judges of accepted plans: that their room is kept, and that protected pods are named as what stands in the way."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from algorithm.conformance.calls import Ask, Call, StartPreempting
 from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import PeriodicJudge, promise
-from algorithm.conformance.judges.answers import OfAnswers, plans_of, victims_of
+from algorithm.conformance.judges.answers import OfAnswers
 from algorithm.conformance.observation import asked, told
-from algorithm.conformance.played_out import play_out
 from algorithm.interface import Bind, Phase, Preempt, Wait
 from algorithm.model import Pod
 from algorithm.reasons import Code
 
-if TYPE_CHECKING:
-    from algorithm.conformance.life import Life
-
 #: Pods that try to get the room of one preemptor.
 _MOST_COMPETITORS = 40
-
-
-class PreemptionPolicyObeyed(OfAnswers):
-    """Of a gang, looks also at what its plans come to: a mate that must not preempt gets no room by evictions.
-
-    If the gang gets no place although its victims have gone, and gets one where all of it may preempt, the algorithm
-    has counted on victims of such a mate.
-    """
-
-    name = "preemption-policy-obeyed"
-
-    def __init__(self, life: Life) -> None:
-        super().__init__(life)
-        #: What was played out last: after how many calls, for which pod, in which phase.
-        self._played: tuple[int, str, Phase] | None = None
-
-    def judge(self, call: Ask, pod: Pod, answer: Any) -> None:
-        if not isinstance(answer, Preempt):
-            return
-        for plan in plans_of(answer):
-            preemptor = self.life.waiting.get(plan.uid) if plan.uid else pod
-            allowed = preemptor is None or preemptor.may_preempt or not plan.victims
-            where = f"in the phase {call.phase.value}"
-            promise(allowed, f"{preemptor and preemptor.key} may not preempt, and the plan has victims for it {where}")
-        if call.phase is not Phase.FILTERING and any(victims_of(answer)):
-            self._judge_gang(call, pod)
-
-    def _judge_gang(self, call: Ask, pod: Pod) -> None:
-        mates = self._waiting_mates(pod)
-        strict = [str(mate.key) for mate in mates if not mate.may_preempt]
-        played = len(self.life.calls), pod.uid, call.phase
-        if not strict or self._played == played:
-            return
-        self._played = played
-        placed, evicted = play_out(self.life, [pod, *mates], call.phase)
-        if placed or not evicted or not play_out(self.life, [pod, *mates], call.phase, all_may_preempt=True).placed:
-            return
-        promise(
-            False,
-            f"{', '.join(evicted)} went for {pod.key} and its gang, which still has no place: in the phase "
-            f"{call.phase.value}, the plan counts on victims for {', '.join(strict)}, which may not preempt",
-        )
-
-    def _waiting_mates(self, pod: Pod) -> list[Pod]:
-        of = self.life.algorithm.gang
-        gang, others = of(pod), sorted(self.life.waiting.items())
-        return [] if gang is None else [mate for uid, mate in others if uid != pod.uid and of(mate) == gang]
 
 
 class PreemptorsRoomKept(PeriodicJudge):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-import msgspec
-
 from algorithm.fgd import PLUGIN as FGD
 from algorithm.fgd.algorithm import FgdAlgorithm
 from algorithm.fgd.settings import FgdSettings
@@ -16,11 +14,6 @@ from algorithm.interface import GangInfo, Phase, Preempt, ScheduleResult, Sugges
 from algorithm.model import Node, Pod
 from algorithm.packing import PLUGIN as PACKING
 from algorithm.packing import PackingAlgorithm, PackingSettings
-from algorithm.packing.algorithm import OfferedNodes
-from algorithm.packing.gangs import Gang
-from algorithm.packing.plan import Member
-from algorithm.packing.preemption import Effort, Preemptor
-from algorithm.packing.trial import Trial
 from algorithm.registry import Plugin
 from tests.conformance.mistakes.registry import TIGHT, mistake
 
@@ -63,21 +56,6 @@ class PackingForksItself(PackingAlgorithm):
 class PackingIgnoresProtected(PackingAlgorithm):
     def set_protected_pods(self, uids: frozenset[str]) -> None:
         """kube-scheduler looks after budgets, or so it thinks."""
-
-
-class _CountsOnAll(Preemptor):
-    def _seat_those_that_must_not_preempt(self, trial: Trial, gang_members: list[Member], most: int) -> set[str]:
-        return set()
-
-    def _place_member(self, trial: Trial, member: Member, *more: Any) -> bool:
-        pod = msgspec.structs.replace(member.pod, may_preempt=True)
-        return super()._place_member(trial, Member(pod, member.hold), *more)
-
-
-@mistake("preemption-policy-obeyed", "packing: counts on victims of mates that must not preempt", **PACKS)
-class PackingCountsOnVictimsOfAll(PackingAlgorithm):
-    def _preemptor(self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase) -> Preemptor:
-        return _CountsOnAll(self._state, pod, gang, offered, Effort(self.settings.preemption_candidates))
 
 
 @mistake("only-offered-nodes", "packing: prefers the node where the pod was nominated, offered or not", **PACKS)
