@@ -14,8 +14,8 @@ from __future__ import annotations
 import random
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -29,9 +29,9 @@ from tests.bench.threads import cpu_by_thread
 from tests.bench.world import FULL, node_name, waiting
 
 _US, _MS = 1e6, 1e3
-#: Seconds between two calls: kube-scheduler has work of its own for each pod. Before a round, and until a recorder has
-#: written what it heard.
-_THINK, _PAUSE = 0.003, 0.4
+#: Seconds between two calls: kube-scheduler has work of its own for each pod. Until servers have seen new pods, and
+#: until a recorder has written what it heard.
+_THINK, _UNTIL_SEEN, _PAUSE = 0.003, 0.6, 0.4
 _WARM_UP = 30
 
 
@@ -137,20 +137,28 @@ def _turn(
     pair: Sequence[Served], cluster: Connection, offer: Offer, calls: int, serial: count[int], nodes: int
 ) -> None:
     """The same requests to each server; then the pods are deleted."""
+    with requests(offer, calls, serial, nodes, cluster, pair) as bodies:
+        for each in pair:
+            each.rounds.append(each.round(bodies))
+
+
+@contextmanager
+def requests(
+    offer: Offer, calls: int, serial: count[int], nodes: int, cluster: Connection, servers: Sequence[Served]
+) -> Iterator[list[bytes]]:
+    """Requests of /filter for so many new pods, which the servers have seen; at the end the pods are deleted."""
     kind = "refused" if offer.is_refused else "placed"
     pods = [f"{kind}-{next(serial)}" for _ in range(calls)]
-    bodies = bodies_of(offer, pods, nodes)
+    bodies = _bodies(offer, pods, nodes)
     cluster.call("POST", "/bench/pods", msgspec.json.encode(pods))
-    time.sleep(_PAUSE)
-    for each in pair:
-        each.rounds.append(each.round(bodies))
+    time.sleep(_UNTIL_SEEN)
+    yield bodies
     cluster.call("DELETE", "/bench/pods")
-    while any(each.has_proposals() for each in pair):
+    while any(each.has_proposals() for each in servers):
         time.sleep(0.05)
 
 
-def bodies_of(offer: Offer, pods: Sequence[str], nodes: int) -> list[bytes]:
-    """The requests of /filter for these pods."""
+def _bodies(offer: Offer, pods: Sequence[str], nodes: int) -> list[bytes]:
     draws, all_names = random.Random(pods[0]), [node_name(number) for number in range(nodes)]
     return [
         b'{"Pod":%s,"Nodes":null,"NodeNames":%s}'

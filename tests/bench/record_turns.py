@@ -16,15 +16,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
 
-import msgspec
-
 from tests.bench.client import Connection, Process, expect_no_error
-from tests.bench.record_served import OFFERS, Offer, Served, bodies_of
+from tests.bench.record_served import OFFERS, Offer, Served, requests
 from tests.bench.threads import cpu_by_thread
 
 _US = 1e6
@@ -35,8 +33,6 @@ _THINKS = (0.002, 0.0)
 _KINDS = ("without", "aa", "recorded")
 #: Calls in a turn, those of them that do not count, and turns of each kind in a round.
 _CALLS, _UNCOUNTED, _TURNS = 12, 2, 25
-#: Until the server has seen new pods.
-_PAUSE = 0.6
 _SAMPLES = 200
 
 
@@ -72,19 +68,13 @@ class _Measured:
 
     def round(self, offer: Offer, think: float) -> list[dict[str, Turn]]:
         """Turns of all kinds in random order, often; then their pods are deleted."""
-        kind = "refused" if offer.is_refused else "placed"
-        pods = [f"{kind}-turn-{next(self._serial)}" for _ in range(_TURNS * len(_KINDS) * _CALLS)]
-        bodies = iter(bodies_of(offer, pods, self._nodes))
         self._record(False)
-        self._cluster.call("POST", "/bench/pods", msgspec.json.encode(pods))
-        time.sleep(_PAUSE)
-        found = []
-        for _ in range(_TURNS):
-            order = self._draws.sample(_KINDS, len(_KINDS))
-            found.append({each: self._turn(each, [next(bodies) for _ in range(_CALLS)], think) for each in order})
-        self._cluster.call("DELETE", "/bench/pods")
-        while self._served.has_proposals():
-            time.sleep(0.05)
+        found, calls = [], _TURNS * len(_KINDS) * _CALLS
+        with requests(offer, calls, self._serial, self._nodes, self._cluster, [self._served]) as all_bodies:
+            bodies = iter(all_bodies)
+            for _ in range(_TURNS):
+                order = self._draws.sample(_KINDS, len(_KINDS))
+                found.append({each: self._turn(each, [*islice(bodies, _CALLS)], think) for each in order})
         return found
 
     def _record(self, is_on: bool) -> None:

@@ -66,7 +66,10 @@ spec:
     ("body", "field", "said"),
     [
         pytest.param(
-            *({"manifest": "x"}, "manifest", "there is no such field; there are: manifests"), marks=pytest.mark.slow
+            {"manifest": "x"},
+            "manifest",
+            "there is no such field; there are: manifests",
+            marks=pytest.mark.slow,
         ),
         ({"manifests": "kind: Pod"}, "manifests", "manifests, document 1"),
         ({"settings": "algorithm: {settings_file: /etc/passwd}"}, None, "a plan reads no files"),

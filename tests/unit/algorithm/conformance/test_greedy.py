@@ -30,7 +30,10 @@ def failures(name: str, *only: str, limit: float = 1.0) -> dict[str, str]:
     ("name", "check", "text"),
     [
         pytest.param(
-            *("ALLOCATES", "memory-limited", "schedule took more memory than the limit"), marks=pytest.mark.slow
+            "ALLOCATES",
+            "memory-limited",
+            "schedule took more memory than the limit",
+            marks=pytest.mark.slow,
         ),
         ("NO_REPR", "questions-raise-only-refusals", "raised a Bad, of which repr raises RuntimeError"),
     ],
