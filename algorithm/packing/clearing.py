@@ -12,6 +12,8 @@ kube-scheduler may refuse the pods, and the evictions would be in vain.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from enum import Enum
+from typing import Literal
 
 from algorithm.interface import MemberPlan, Preempt, Victim, Wait
 from algorithm.model import Pod
@@ -80,12 +82,12 @@ class Clearing:
 
     def _place_each(self, trial: Trial, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
         evictions: list[tuple[Member, Eviction]] = []
-        hopeless: dict[tuple[Demand, int], int] = {}
+        looked = _Looked()
         spare = len(self._members) - self._needed
         spared = self._gang | protected | self._state.lingering
         for member in self._members:
             evictor = Evictor(trial, self._state.gangs, below=_below(member.pod), spared=spared)
-            eviction = self._eviction_for(trial, member, evictor, hopeless)
+            eviction = self._eviction_for(trial, member, evictor, looked)
             if eviction is None:
                 spare -= 1
                 if spare < 0 or member is self._asking:
@@ -94,13 +96,14 @@ class Clearing:
             trial.evict_all(eviction.victims)
             trial.take(eviction.node, member.demand)
             evictions.append((member, eviction))
+            # A gang that has lost a member makes evictions dearer or cheaper wherever it runs.
+            breaks = any(self._state.gangs.of(pod.uid) is not None for pod in eviction.victims)
+            looked.forget(None if breaks else eviction.node)
             if len(evictions) == self._needed:
                 return evictions
         return None
 
-    def _eviction_for(
-        self, trial: Trial, member: Member, evictor: Evictor, hopeless: dict[tuple[Demand, int], int]
-    ) -> Eviction | None:
+    def _eviction_for(self, trial: Trial, member: Member, evictor: Evictor, looked: _Looked) -> Eviction | None:
         own = self._state.cluster.known(member.hold.node) if member.hold is not None else None
         if own is not None and self._offered(own.name):
             if trial.room_on(own.name, member.demand):
@@ -109,26 +112,64 @@ class Clearing:
             if kept is not None:
                 return kept
         node = trial.best(member.demand, self._offered)
-        return Eviction.none_needed(node) if node is not None else self._cheapest(member.demand, evictor, hopeless)
+        return Eviction.none_needed(node) if node is not None else self._cheapest(member.demand, evictor, looked)
 
-    def _cheapest(self, demand: Demand, evictor: Evictor, hopeless: dict[tuple[Demand, int], int]) -> Eviction | None:
-        """The cheapest eviction for this demand; None if none helps.
-
-        `hopeless` counts the nodes at the front of the order where eviction does not help. It will not help later
-        either, because each member that is seated meanwhile only takes more room.
-        """
-        kind = demand, evictor.below
-        position, found = hopeless.get(kind, 0), list[Eviction]()
-        for room in self._state.cluster.with_lower_pods(evictor.below, position):
-            eviction = evictor.on(room, demand) if self._offered(room.name) else None
+    def _cheapest(self, demand: Demand, evictor: Evictor, looked: _Looked) -> Eviction | None:
+        """The cheapest eviction for this demand; None if none helps."""
+        kind, found = (demand, evictor.below), list[Eviction]()
+        hopeless = looked.hopeless.get(kind, 0)
+        for room in self._state.cluster.with_lower_pods(evictor.below, hopeless):
+            eviction = looked.recall(kind, room.name)
+            if eviction is _Unknown.UNKNOWN:
+                eviction = evictor.on(room, demand) if self._offered(room.name) else None
+                looked.remember(kind, room.name, eviction)
             if eviction is not None:
                 found.append(eviction)
             elif not found:
-                position += 1
+                hopeless += 1
             if len(found) == self._looks:
                 break
-        hopeless[kind] = position
+        looked.hopeless[kind] = hopeless
         return min(found, key=lambda eviction: eviction.rank, default=None)
+
+
+#: Members of one demand and priority find the same.
+_Kind = tuple[Demand, int]
+
+
+class _Unknown(Enum):
+    """The node has changed, or nobody has looked there."""
+
+    UNKNOWN = 0
+
+
+class _Looked:
+    """What eviction can do on the nodes where nothing has changed since it was found, while a gang is seated."""
+
+    def __init__(self) -> None:
+        #: The number of nodes at the front of the order where eviction does not help. It will not help there later
+        #: either, because each member that is seated meanwhile only takes more room.
+        self.hopeless: dict[_Kind, int] = {}
+        self._found: dict[tuple[_Kind, str], tuple[int, Eviction | None]] = {}
+        #: The number of changes; of the last one that counts everywhere, and of the last one of a node.
+        self._changes = self._everywhere = 0
+        self._changed: dict[str, int] = {}
+
+    def recall(self, kind: _Kind, node: str) -> Eviction | Literal[_Unknown.UNKNOWN] | None:
+        at, eviction = self._found.get((kind, node), (-1, None))
+        is_known = at >= self._everywhere and at >= self._changed.get(node, 0)
+        return eviction if is_known else _Unknown.UNKNOWN
+
+    def remember(self, kind: _Kind, node: str, eviction: Eviction | None) -> None:
+        self._found[kind, node] = self._changes, eviction
+
+    def forget(self, node: str | None) -> None:
+        """This node has changed; None: what victims cost has changed everywhere."""
+        self._changes += 1
+        if node is None:
+            self._everywhere = self._changes
+        else:
+            self._changed[node] = self._changes
 
 
 def _spare(trial: Trial, evictions: list[tuple[Member, Eviction]]) -> list[tuple[Member, Eviction]]:

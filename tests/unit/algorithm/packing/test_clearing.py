@@ -240,3 +240,14 @@ def test_random_plans_fit_are_minimal_and_exist_whenever_anything_does(seed):
         assert sum(taken.values()) == size
         for member_plan in member_plans(members[0], answer).values():
             assert all(victim == Victim(running[victim.uid][0], victim.uid) for victim in member_plan.victims)
+
+
+def test_once_a_gang_is_broken_its_other_members_go_before_those_of_a_whole_gang():
+    world = PackingHarness(*(node(name, gpu=1) for name in "abc"))
+    for name, broken in (("a", "one"), ("b", "two"), ("c", "one")):
+        world.bound(member(f"low-{name}", broken, 2, gpu=1), name)
+    world.add_node(node("d", gpu=0))
+    world.bound(member("low-d", "two", 2, gpu=0), "d")
+    members = gang(world, 2)
+    plan = world.schedule(members[0], phase=EVICTING)
+    assert victims(members[0], plan) == ["u-low-a", "u-low-c"]
