@@ -11,6 +11,7 @@ kube-scheduler may refuse the pods, and the evictions would be in vain.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Literal
@@ -65,12 +66,32 @@ class Clearing:
         return Wait(reason(Code.VICTIM_PROTECTED, victims=_names(spared)))
 
     def _place_all(self, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
+        """Seats by the first order in which all seats that there are stay; else by the first order that finds any."""
+        held = min(self._needed, sum(member.hold is not None for member in self._members))
+        other = None
+        for members in self._orders():
+            found = self._place_in(members, protected)
+            if found is not None and sum(_keeps_seat(*each) for each in found) == held:
+                return found
+            other = other or found
+        return other
+
+    def _orders(self) -> Iterator[list[Member]]:
+        """The asking pod first. Then first the mates that must not preempt: others evict if these take free nodes."""
+        yield self._members
+        if not all(member.pod.may_preempt for member in self._members):
+            yield sorted(self._members, key=lambda member: (member.hold is None, member.pod.may_preempt))
+
+    def _place_in(self, members: list[Member], protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
+        """Seats for as many members as are needed, in this order; the asking one comes first in the answer."""
         with Trial(self._state.cluster, most_victims(self._needed)) as trial:
-            for member in self._members:
+            for member in members:
                 trial.release(member.hold)
             release_lower(trial, self._state, self._asking.pod.priority, self._gang)
-            evictions = self._place_each(trial, protected) if self._enough(trial) else None
-            return None if evictions is None else _spare(trial, evictions)
+            evictions = self._place_each(trial, members, protected) if self._enough(trial) else None
+            if evictions is None:
+                return None
+            return sorted(_spare(trial, evictions), key=lambda each: each[0] is not self._asking)
 
     def _enough(self, trial: Trial) -> bool:
         """Whether the number of seats can be enough."""
@@ -80,12 +101,16 @@ class Clearing:
         bare = [Member(member.pod) for member in self._members]
         return enough_evictable(trial, bare, self._offered, self._needed, highest)
 
-    def _place_each(self, trial: Trial, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
+    def _place_each(
+        self, trial: Trial, members: list[Member], protected: AbstractSet[str]
+    ) -> list[tuple[Member, Eviction]] | None:
         evictions: list[tuple[Member, Eviction]] = []
-        looked = _Looked()
-        spare = len(self._members) - self._needed
+        looked, asking_is_seated = _Looked(), False
+        spare = len(members) - self._needed
         spared = self._gang | protected | self._state.lingering
-        for member in self._members:
+        for member in members:
+            if len(evictions) == self._needed - 1 and member is not self._asking and not asking_is_seated:
+                continue  # the last seat is for the asking one
             evictor = Evictor(trial, self._state.gangs, below=_below(member.pod), spared=spared)
             eviction = self._eviction_for(trial, member, evictor, looked)
             if eviction is None:
@@ -96,6 +121,7 @@ class Clearing:
             trial.evict_all(eviction.victims)
             trial.take(eviction.node, member.demand)
             evictions.append((member, eviction))
+            asking_is_seated = asking_is_seated or member is self._asking
             # A gang that has lost a member makes evictions dearer or cheaper wherever it runs.
             breaks = any(self._state.gangs.of(pod.uid) is not None for pod in eviction.victims)
             looked.forget(None if breaks else eviction.node)
@@ -185,6 +211,10 @@ def _spare(trial: Trial, evictions: list[tuple[Member, Eviction]]) -> list[tuple
         (member, eviction._replace(victims=tuple(pod for pod in eviction.victims if pod.uid not in spared)))
         for member, eviction in evictions
     ]
+
+
+def _keeps_seat(member: Member, eviction: Eviction) -> bool:
+    return member.hold is not None and member.hold.node == eviction.node
 
 
 def _below(pod: Pod) -> int:

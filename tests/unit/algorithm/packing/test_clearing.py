@@ -109,15 +109,38 @@ def test_equal_priority_stays():
     assert isinstance(world.schedule(alone, phase=EVICTING), Wait)
 
 
-def test_a_member_that_must_not_preempt_gets_a_free_seat_or_none():
+def strict(world: PackingHarness, size: int, *, minimum: int = 0) -> list:
+    """A gang of which only the first one may preempt."""
+    first, *others = (member(f"m{i}", "g", minimum or size, gpu=1, priority=2) for i in range(size))
+    members = [first, *(msgspec.structs.replace(each, may_preempt=False) for each in others)]
+    world.submit(*members)
+    return members
+
+
+def test_a_member_that_must_not_preempt_gets_the_free_seat_and_the_asking_one_evicts():
     world = full("a", pods=1)
     world.add_node(node("b", gpu=1))
-    members = [
-        member("m0", "g", 2, gpu=1, priority=2),
-        msgspec.structs.replace(member("m1", "g", 2, gpu=1, priority=2), may_preempt=False),
-    ]
-    world.submit(*members)
-    assert isinstance(world.schedule(members[0], phase=EVICTING), Wait), "the first one takes the free seat"
+    asking, other = strict(world, 2)
+    plan = world.schedule(asking, phase=EVICTING)
+    assert plan.node == "a"
+    assert (victims(asking, plan), member_plans(asking, plan)[other.uid].node) == (["u-low-a0"], "b")
+    carry_out(world, asking, plan)
+    assert world.schedule(asking, phase=EVICTING) == plan, "while it is carried out"
+
+
+def test_the_asking_one_is_always_among_those_that_get_a_seat():
+    world = full("a", pods=1)
+    world.add_node(node("b", gpu=1))
+    world.add_node(node("c", gpu=1))
+    asking, *_ = strict(world, 4, minimum=3)
+    plan = world.schedule(asking, phase=EVICTING)
+    assert (plan.node, len(member_plans(asking, plan)), victims(asking, plan)) == ("a", 3, ["u-low-a0"])
+
+
+def test_nobody_goes_if_a_member_that_must_not_preempt_has_no_free_seat():
+    world = full("a", "b", pods=1)
+    asking, _ = strict(world, 2)
+    assert isinstance(world.schedule(asking, phase=EVICTING), Wait)
 
 
 def test_protected_pods_are_spared_if_others_can_go():
