@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from algorithm.registry import AlgorithmError, available, create
 from extender import DISTRIBUTION
 from extender.operate.commands import add_commands
 from extender.operate.conformance_commands import add_conformance_commands
@@ -26,12 +25,12 @@ from extender.operate.replay_commands import add_replay_command
 from extender.operate.simulate_commands import add_simulate_command
 from extender.operate.snapshot_command import add_snapshot_command
 from extender.operate.trace_commands import add_trace_commands
-from extender.settings import Settings, SettingsError, algorithm_settings, load
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from extender.server.process import ServerProcess
+    from extender.settings import Settings
 
 
 app = App(
@@ -170,11 +169,13 @@ def serve(
 
     import structlog
 
+    from algorithm.registry import AlgorithmError
     from extender.kube.client.access_review import Reviewer
     from extender.kube.client.kubeconfig import ConnectionSettingsError
     from extender.logs.setup import configure
     from extender.server.process import ServerProcess
     from extender.server.recording import RecordTo
+    from extender.settings import SettingsError
     from extender.web.http.certificates import Certificates
     from extender.web.http.server import listening
     from extender.web.http.server import serve as serve_http
@@ -269,8 +270,10 @@ def check(config: ConfigOption = None) -> None:
 
     Files that it names are looked for: run it where Waggle will run.
     """
+    from algorithm.registry import AlgorithmError, create
     from extender.kube.client.kubeconfig import ConnectionSettingsError, connect
     from extender.server.claims.score_plugins import configured_score
+    from extender.settings import SettingsError, algorithm_settings
     from extender.web.http.certificates import Certificates
 
     settings = _settings(config)
@@ -301,6 +304,7 @@ def _check_policies(settings: Settings) -> None:
     """Raise SettingsError, naming the field, if a set of vpods names a policy that cannot be used."""
     from algorithm.placements import registry
     from algorithm.placements.policy import PolicyError
+    from extender.settings import SettingsError
 
     for index, each in enumerate(settings.vpods.sets):
         try:
@@ -328,6 +332,8 @@ def _served(settings: Settings) -> str:
 @app.command()
 def algorithms() -> None:
     """List the installed scheduling algorithms. The configuration names the one to use."""
+    from algorithm.registry import available
+
     for name, point in available().items():
         say(f"{name:<16} {point.value}")
 
@@ -467,6 +473,8 @@ add_trace_commands(app)
 
 
 def _settings(config: Path | None) -> Settings:
+    from extender.settings import Settings, SettingsError, load
+
     try:
         return load(config) if config else Settings()
     except SettingsError as error:
