@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from extender.lab.checking import MOST_AMOUNT
 from extender.lab.tables import Row, Table, TraceError
 
 __all__ = ["NodeLine", "PodLine", "TraceError", "node_line", "pod_line", "read_nodes", "read_pods"]
@@ -21,7 +20,7 @@ _LONGEST = 15
 #: GPUs of a node.
 MOST_GPUS = 1000
 #: MiB of a pod or a node: what a workload may have, in bytes.
-_MOST_MIB = MOST_AMOUNT >> 20
+_MOST_MIB = 1 << 33
 #: What the published tables write for "no model".
 _NONE = ("", "nan")
 
