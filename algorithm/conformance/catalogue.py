@@ -32,7 +32,7 @@ CHECKS = (
         "only-offered-nodes",
         DECISIONS,
         "A Bind's node exists. Except as `unoffered` says, it was offered, as was a plan's; "
-        "a victim's, too, unless it is in a gang.",
+        "a victim's, too, unless it is in a gang. In FILTERING, accepted plans stay.",
     ),
     Check(
         "victims-run-with-lower-priority",

@@ -182,15 +182,26 @@ class OnlyOffered(OfAnswers):
         """`pod` was asked about; the plan may be for another pod of its gang."""
         preemptor = self.life.waiting.get(plan.uid, pod)
 
+        accepted = self._accepted(preemptor) if call.phase is Phase.FILTERING else set()
+
         def allowed(node: str) -> bool:
             elsewhere = node in self.life.nodes and self._may(preemptor, Unoffered.PLANS, Unoffered.PLACES)
-            return node in call.nodes or elsewhere
+            return node in call.nodes or node in accepted or elsewhere
 
         good = not plan.node or allowed(plan.node)
         promise(good, f"the plan of {preemptor.key} is for node {plan.node}, which was not offered")
         for victim in plan.victims:
             good = allowed(victim.node) or self._is_in_a_gang(victim.uid)
             promise(good, f"{preemptor.key} names victim {victim.uid} on {victim.node}, which was not offered")
+
+    def _accepted(self, pod: Pod) -> set[str]:
+        """The nodes of plans that were accepted for the pod or its gang. It may insist on them, whatever is offered."""
+        gang = self.life.algorithm.gang(pod)
+        nodes: set[str] = set()
+        for uid, victims in self.life.preempting.items():
+            if uid == pod.uid or (gang is not None and self.life.algorithm.gang(self.life.waiting[uid]) == gang):
+                nodes |= {self.life.cluster.preempting_nodes.get(uid, ""), *(victim.node for victim in victims)}
+        return nodes
 
     def _may(self, pod: Pod, *needed: Unoffered) -> bool:
         """Whether the algorithm declares that it chooses nodes for the pod that were not offered."""

@@ -43,10 +43,10 @@ class PreemptorsRoomKept(PeriodicJudge):
         cleared = self._cleared()
         if self._has_unplanned_mates(cleared, pod):
             return  # it may wait because they go short, though its own room is kept
-        # A pod that somebody else has bound may stand where the room was to be: then any other room is for anybody.
+        # A pod may stand where the room was to be: one that somebody else has bound, or that was being deleted anyway
+        # when the plan was made. Then any other room is for anybody, also that of preemptors of other gangs.
         alone = asked(cleared, pod, nodes if cleared.gang(pod) is not None else (planned,), Phase.FILTERING)
-        kept_for = {self.life.cluster.preempting_nodes.get(uid) for uid in self.life.preempting}
-        if not isinstance(alone, Bind) or alone.node not in kept_for:
+        if not isinstance(alone, Bind) or alone.node not in {planned, *self._nodes_of_gang(cleared, pod)}:
             return
         crowded = self._cleared()
         took = [f"{other.key} on {node}" for other, node in self._compete(crowded, pod, nodes)]
@@ -60,6 +60,12 @@ class PreemptorsRoomKept(PeriodicJudge):
         gang = algorithm.gang(pod)
         others = [other for uid, other in self.life.waiting.items() if uid not in self.life.preempting]
         return gang is not None and any(algorithm.gang(other) == gang for other in others)
+
+    def _nodes_of_gang(self, algorithm: Guarded, pod: Pod) -> set[str]:
+        """Where pods of its gang are to go: they may change seats."""
+        gang = algorithm.gang(pod)
+        mates = (uid for uid in self.life.preempting if algorithm.gang(self.life.waiting[uid]) == gang is not None)
+        return {self.life.cluster.preempting_nodes.get(uid, "") for uid in mates}
 
     def _cleared(self) -> Guarded:
         """An instance that was told the same, and that all victims have gone."""
