@@ -140,7 +140,7 @@ class ClaimWorld:
 
     def idle(self, count: int) -> None:
         """Wait until so many pods are idle."""
-        eventually(lambda: self.pool()["idle"] == count)
+        eventually(lambda: self.pool().get("idle") == count)  # there may be no pool yet
 
     def pool(self, name: str = "warm") -> Object:
         found: Object = self.server.http.get(f"/v1/pools/default/{name}").json()
