@@ -38,7 +38,7 @@ def _packages(algorithm: str) -> tuple[str, ...]:
 
 
 def _is_below(module: str, packages: tuple[str, ...]) -> bool:
-    return any(module == package or module.startswith(f"{package}.") for package in packages)
+    return module.startswith(packages) and f"{module}.".startswith(tuple(f"{package}." for package in packages))
 
 
 def _plain(names: Mapping[str, object]) -> Iterator[tuple[str, Constant]]:
