@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from algorithm.decoding import decode_pod
 from algorithm.model import Pod
@@ -15,16 +13,13 @@ from algorithm.packing import PackingSettings
 from algorithm.packing.gangs import membership
 from extender.demo.workloads import MANIFESTS as DEMO
 from extender.settings import Settings, load
+from tests.support.manifests import documents
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 
 GPU = "example.com/gpu"
 #: The demo's cluster: 32 nodes with 8 GPUs each.
 NODES, GPUS = 32, 8
-
-
-def documents(path: Path) -> list[dict[str, Any]]:
-    return [document for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document is not None]
 
 
 def workload(name: str) -> list[Pod]:
