@@ -1,7 +1,7 @@
 """For all tests: what each of thousands would do again is done once.
 
 Those that were collected are not looked through for garbage again and again, a command line is made once, certificates
-of authorities are read once, validators of routes are made once, and servers in this process end at once.
+of authorities are read once, parts of routes are made once, and servers in this process end at once.
 With `--budget SECONDS`, tests that would begin later are skipped, and say so: for a machine that has not time for all.
 No example of Hypothesis has a limit of time, which a busy machine would exceed by chance. With `--few-examples`, it
 tries a tenth of the examples; .ci/run tries all of them among the slow tests.
@@ -22,9 +22,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import structlog
 import uvicorn.server
-from pydantic import TypeAdapter
 from typer import testing
+
+from tests.support.http.fast_apps import make_once
 
 # `CliRunner.invoke` makes the whole command line again for each call: 30 ms, ten times what most commands need.
 assert callable(testing._get_command)
@@ -71,22 +73,12 @@ if _httpx is not None:
     _httpx.create_ssl_context = _create_ssl_context
 
 
-# FastAPI makes a validator for each body and parameter of each route, again for each application: another sixth of that
-# time. Those of the same type with the same constraints are the same.
-_fastapi = _module("fastapi._compat.v2", "TypeAdapter")
-_ADAPTERS: dict[tuple[object, str, str], TypeAdapter[Any]] = {}
+make_once()
 
-
-def _adapter_of(annotated: Any, *, config: Any = None) -> TypeAdapter[Any]:
-    key = (annotated.__origin__, repr(annotated.__metadata__), repr(config))
-    if key not in _ADAPTERS:
-        _ADAPTERS[key] = TypeAdapter(annotated, config=config)
-    return _ADAPTERS[key]
-
-
-if _fastapi is not None and _fastapi.TypeAdapter is TypeAdapter:
-    _fastapi.TypeAdapter = _adapter_of
-
+# Where a test configures no log, an exception is written in a frame with colours: thirty milliseconds for each.
+for _processor in structlog.get_config()["processors"]:
+    if isinstance(_processor, structlog.dev.ConsoleRenderer):
+        _processor.exception_formatter = structlog.dev.plain_traceback
 
 # Tests make much garbage and hold little: Python's own thresholds let it look for that again and again, a tenth of the
 # CPU time of all tests. A server that a test starts here sets a threshold of its own; processes have Python's.
