@@ -262,7 +262,7 @@ class SchedulerAlgorithm(ABC):
         """Keep room for this pod on `node`: your `Preempt` was accepted. Called again when the plan changes.
 
         Keep it until `delete_preempting_pod`, or `add_allocated_pod` for the pod, whichever comes first. Until then no
-        pod of the same or a lower priority gets it.
+        pod of the same or a lower priority gets it. If one of a higher priority gets it, the plan may be over.
         """
 
     def delete_preempting_pod(self, pod: Pod) -> None:  # noqa: B027

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from algorithm.conformance.calls import Ask, Call, StartPreempting
+from algorithm.conformance.calls import Allocate, Ask, Call, Faulty, FoundBound, StartPreempting
 from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import PeriodicJudge, promise
 from algorithm.conformance.judges.answers import OfAnswers
@@ -14,6 +14,9 @@ from algorithm.conformance.observation import asked, told
 from algorithm.interface import Bind, Phase, Preempt, Wait
 from algorithm.model import Pod
 from algorithm.reasons import Code
+
+if TYPE_CHECKING:
+    from algorithm.conformance.life import Life
 
 #: Pods that try to get the room of one preemptor.
 _MOST_COMPETITORS = 40
@@ -29,6 +32,27 @@ class PreemptorsRoomKept(PeriodicJudge):
     name = "preemptors-room-kept"
     every = 9
 
+    def __init__(self, life: Life) -> None:
+        super().__init__(life)
+        #: Preemptors whose room a pod of a higher priority may have got since: their plans may be over.
+        self._lost: set[str] = set()
+
+    def after(self, call: Call, answer: Any) -> None:
+        call = call.change if isinstance(call, Faulty) else call
+        if isinstance(call, StartPreempting):
+            self._lost.discard(call.uid)
+        if isinstance(call, StartPreempting | Allocate):
+            self._note_taker(self.life.waiting.get(call.uid) or self.life.allocated.get(call.uid))
+        elif isinstance(call, FoundBound):
+            self._note_taker(self.life.allocated.get(call.pod.uid))
+        super().after(call, answer)
+
+    def _note_taker(self, taker: Pod | None) -> None:
+        if taker is not None:
+            priority = self.life.algorithm.priority
+            own = priority(taker)
+            self._lost |= {uid for uid in self.life.preempting if priority(self.life.waiting[uid]) < own}
+
     def is_due_after(self, call: Call) -> bool:
         accepted = isinstance(call, StartPreempting) and self.life.look != "end"
         return bool(self.life.preempting) and (accepted or self.is_due())
@@ -36,7 +60,8 @@ class PreemptorsRoomKept(PeriodicJudge):
     def look(self) -> None:
         nodes = tuple(sorted(self.life.nodes))
         for uid in sorted(self.life.preempting):
-            if (planned := self.life.cluster.preempting_nodes.get(uid, "")) in self.life.nodes:
+            planned = self.life.cluster.preempting_nodes.get(uid, "")
+            if planned in self.life.nodes and uid not in self._lost:
                 self._judge(self.life.waiting[uid], planned, nodes)
 
     def _judge(self, pod: Pod, planned: str, nodes: tuple[str, ...]) -> None:

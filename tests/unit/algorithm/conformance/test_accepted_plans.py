@@ -10,20 +10,20 @@ import pytest
 from algorithm.conformance.replayed import ReplayedLife, life_of
 from algorithm.conformance.worlds.hived import SETTINGS as CELLS
 from algorithm.hived.formats.podspec import SPEC
-from algorithm.interface import Phase, Preempt
+from algorithm.interface import Bind, Phase, Preempt
 from algorithm.model import Node, Pod, pairs
 from algorithm.packing.gangs import GANG, GANG_MIN
 
 PREEMPTING = Phase.PREEMPTING
 
 
-def of_group(name: str, group: str, priority: int, *, leafs: int, ignores: bool = False) -> Pod:
-    """One of two pods of an affinity group."""
+def of_group(name: str, group: str, priority: int, *, leafs: int, pods: int = 2, ignores: bool = False) -> Pod:
+    """One of the pods of an affinity group."""
     spec = {
         "virtualCluster": "a",
         "priority": priority,
         "leafCellNumber": leafs,
-        "affinityGroup": {"name": group, "members": [{"podNumber": 2, "leafCellNumber": leafs}]},
+        "affinityGroup": {"name": group, "members": [{"podNumber": pods, "leafCellNumber": leafs}]},
         "ignoreK8sSuggestedNodes": ignores,
     }
     return Pod(namespace="ns", name=name, uid=f"u-{name}", annotations=pairs({SPEC: json.dumps(spec)}))
@@ -73,6 +73,27 @@ def test_room_of_preemptors_of_other_gangs_is_not_kept_for_a_pod() -> None:
         assert isinstance(answer, Preempt)
         assert (answer.node, len(answer.victims)) == (node, victims)
         life.start_preempting(uid)
+    life.end()
+
+
+def test_a_plan_may_be_over_when_a_pod_of_a_higher_priority_has_got_its_room() -> None:
+    """`hived` cancels it. When that pod has gone, too, the room is for anybody."""
+    life = life_of("hived", CELLS, check="preemptors-room-kept")
+    life.add_node(Node(name="m3", uid="uid-m3"))
+    low, middle, high = (
+        of_group(name, name, at, leafs=4, pods=1) for at, name in enumerate(("low", "middle", "high"), -1)
+    )
+    life.submit(low)
+    assert isinstance(life.ask(low.uid, ["m3"]), Bind)
+    life.allocate(low.uid)
+    life.submit(middle)
+    assert isinstance(life.ask(middle.uid, ["m3"], Phase.EVICTING), Preempt)
+    life.start_preempting(middle.uid)
+    life.expire(low.uid)
+    life.submit(high)
+    assert isinstance(life.ask(high.uid, ["m3"]), Bind)
+    life.allocate(high.uid)
+    life.delete(high.uid)
     life.end()
 
 
