@@ -4,7 +4,7 @@ Those that were collected are not looked through for garbage again and again, a 
 of authorities are read once, parts of routes are made once, and servers in this process end at once.
 With `--budget SECONDS`, tests that would begin later are skipped, and say so: for a machine that has not time for all.
 No example of Hypothesis has a limit of time, which a busy machine would exceed by chance. With `--few-examples`, it
-tries a tenth of the examples; .ci/run tries all of them among the slow tests.
+tries a twentieth of the examples; .ci/run tries all of them among the slow tests.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--budget", type=float, metavar="SECONDS", help="skip tests that would begin after so many seconds"
     )
-    parser.addoption("--few-examples", action="store_true", help="let Hypothesis try a tenth of the examples")
+    parser.addoption("--few-examples", action="store_true", help="let Hypothesis try a twentieth of the examples")
 
 
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests in this hook

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 
 #: One in so many examples is tried.
-SHARE = 10
-_LEAST = 5
+SHARE = 20
+_LEAST = 3
 
 
 def few(examples: int, steps: int) -> settings:
@@ -24,7 +24,7 @@ def few(examples: int, steps: int) -> settings:
 
 
 def fewer(all_of_them: settings) -> settings:
-    """Return settings with a tenth of the examples, but at least 5 where there are as many."""
+    """Return settings with a twentieth of the examples, but at least 3 where there are as many."""
     most = all_of_them.max_examples
     return settings(all_of_them, max_examples=min(most, max(most // SHARE, _LEAST)))
 
@@ -42,7 +42,7 @@ def take_time(test: type[Any] | Callable[..., Any]) -> None:
 
 
 def try_fewer(test: type[Any] | Callable[..., Any]) -> None:
-    """Let a state machine's `TestCase`, or a function under `@given`, try a tenth of its examples from now on."""
+    """Let a state machine's `TestCase`, or a function under `@given`, try a twentieth of its examples from now on."""
     _set(test, fewer)
 
 
