@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
 # Extra arguments of the tool that a target runs: make demo ARGS=--stay
 ARGS ?=
 MINUTES ?= 5
@@ -28,7 +29,14 @@ install: $(INSTALLED) ## make .venv with everything in it (the other targets do 
 # Two thirds of their time tests wait for sockets and processes: three workers for each core, where there are few cores.
 WORKERS = $(shell $(BIN)/python -c 'import os; n = os.cpu_count() or 1; print(max(n, min(3 * n, 8)))')
 
-test: $(INSTALLED) ## run all tests but the slow ones, on all cores
+# pytest compiles each module of tests in its own way, for 15 seconds. Without this, each worker does so in the first run.
+TESTS_BY_HALVES = 'tests/unit/[a-k]*' 'tests/unit/[l-z]* tests/integration tests/conformance tests/faults tests/frozen'
+$(COMPILED): $(INSTALLED)
+	@echo 'Compiling the tests (once) ...'
+	@for half in $(TESTS_BY_HALVES); do $(BIN)/python -m pytest --collect-only -qq $$half >/dev/null 2>&1 & done; wait
+	@touch $@
+
+test: $(COMPILED) ## run all tests but the slow ones, on all cores
 	@$(BIN)/python -m pytest -m "not slow" --few-examples --numprocesses $(WORKERS) --dist worksteal $(ARGS)
 
 lint: $(INSTALLED) ## ruff, ruff format --check, mypy --strict, import-linter
