@@ -473,7 +473,8 @@ class ClaimCluster(Hands):
 
     def _emptied(self) -> bool:
         """Whether nothing is left. A controller that lags makes pods for a ReplicaSet that is deleted already."""
-        for path in (_DEPLOYMENTS.format(self.namespace), self._path("ReplicaSet"), self._path("Pod")):
+        bindings = _ROLE_BINDINGS.format(self.namespace)
+        for path in (_DEPLOYMENTS.format(self.namespace), self._path("ReplicaSet"), self._path("Pod"), bindings):
             self.http.delete(path, params={"gracePeriodSeconds": "0"})
         time.sleep(0.2)
         return not (self.list("ReplicaSet") or self.list("Pod"))

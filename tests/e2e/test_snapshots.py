@@ -70,7 +70,8 @@ def test_what_changes_while_it_is_read_is_not_seen(
 
 def test_a_snapshot_has_owners_and_no_commands(plane: ControlPlane, kubectl: Kubectl) -> None:
     world = _read(plane).world
-    (pod,) = [each for each in world.pods if each.pod.pod.name.startswith("web-")]
+    ours = [each for each in world.pods if each.pod.pod.namespace == _NAMESPACE]
+    (pod,) = [each for each in ours if each.pod.pod.name.startswith("web-")]
     assert pod.owner is not None
     assert pod.owner.kind == "ReplicaSet"
     assert pod.above == (Target("Deployment", _NAMESPACE, "web"),)
