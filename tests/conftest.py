@@ -10,10 +10,8 @@ tries a twentieth of the examples; .ci/run tries all of them among the slow test
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import gc
-import importlib
 import os
 import ssl
 import time
@@ -26,7 +24,7 @@ import structlog
 import uvicorn.server
 from typer import testing
 
-from tests.support.http.fast_apps import make_once
+from tests.support.http.fast_apps import make_once, module_with
 
 # `CliRunner.invoke` makes the whole command line again for each call: 30 ms, ten times what most commands need.
 assert callable(testing._get_command)
@@ -38,19 +36,9 @@ assert uvicorn.server.asyncio is asyncio
 _OFTEN = SimpleNamespace(**{**vars(asyncio), "sleep": lambda seconds: asyncio.sleep(seconds / 10)})
 uvicorn.server.asyncio = _OFTEN  # type: ignore[assignment]
 
-
-def _module(name: str, *attributes: str) -> Any:
-    """A module with these attributes, of a library that may be built otherwise in another release; None: it is."""
-    with contextlib.suppress(ImportError):
-        module = importlib.import_module(name)
-        if all(hasattr(module, attribute) for attribute in attributes):
-            return module
-    return None
-
-
 # Each client of httpx reads the certificates of all authorities, also for plain HTTP: an eighth of the CPU of tests
 # that talk to a server. They are read once for each place that the environment names.
-_httpx = _module("httpx._transports.default", "create_ssl_context")
+_httpx = module_with("httpx._transports.default", "create_ssl_context")
 _make_context = _httpx.create_ssl_context if _httpx is not None else None
 
 

@@ -16,7 +16,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 
-def _module(name: str, *attributes: str) -> Any:
+def module_with(name: str, *attributes: str) -> Any:
+    """A module with these attributes, of a library that may be built otherwise in another release; None: it is."""
     with contextlib.suppress(ImportError):
         module = importlib.import_module(name)
         if all(hasattr(module, attribute) for attribute in attributes):
@@ -24,9 +25,9 @@ def _module(name: str, *attributes: str) -> Any:
     return None
 
 
-_v2 = _module("fastapi._compat.v2", "TypeAdapter")
-_utils = _module("fastapi.dependencies.utils", "_get_signature", "analyze_param")
-_routing = _module("fastapi.routing", "create_model_field")
+_v2 = module_with("fastapi._compat.v2", "TypeAdapter")
+_utils = module_with("fastapi.dependencies.utils", "_get_signature", "analyze_param")
+_routing = module_with("fastapi.routing", "create_model_field")
 
 _PLAIN = (bool, int, float, str, type(None))
 _ADAPTERS: dict[tuple[object, str, str], TypeAdapter[Any]] = {}
