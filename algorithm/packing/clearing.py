@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from enum import Enum
-from typing import Literal
 
 from algorithm.interface import MemberPlan, Preempt, Victim, Wait
 from algorithm.model import Pod
 from algorithm.packing.counting import enough_evictable
 from algorithm.packing.demand import Demand, demand_of
 from algorithm.packing.index import Allowed
+from algorithm.packing.nodes import NodeRoom
 from algorithm.packing.plan import Member, hardest_first
 from algorithm.packing.preemption import release_lower
 from algorithm.packing.refusals import some
@@ -145,10 +144,7 @@ class Clearing:
         kind, found = (demand, evictor.below), list[Eviction]()
         hopeless = looked.hopeless.get(kind, 0)
         for room in self._state.cluster.with_lower_pods(evictor.below, hopeless):
-            eviction = looked.recall(kind, room.name)
-            if eviction is _Unknown.UNKNOWN:
-                eviction = evictor.on(room, demand) if self._offered(room.name) else None
-                looked.remember(kind, room.name, eviction)
+            eviction = looked.on(room, demand, evictor) if self._offered(room.name) else None
             if eviction is not None:
                 found.append(eviction)
             elif not found:
@@ -159,35 +155,26 @@ class Clearing:
         return min(found, key=lambda eviction: eviction.rank, default=None)
 
 
-#: Members of one demand and priority find the same.
-_Kind = tuple[Demand, int]
-
-
-class _Unknown(Enum):
-    """The node has changed, or nobody has looked there."""
-
-    UNKNOWN = 0
-
-
 class _Looked:
-    """What eviction can do on the nodes where nothing has changed since it was found, while a gang is seated."""
+    """What eviction can do on each node, while a gang is seated. It is found again where something has changed."""
 
     def __init__(self) -> None:
-        #: The number of nodes at the front of the order where eviction does not help. It will not help there later
-        #: either, because each member that is seated meanwhile only takes more room.
-        self.hopeless: dict[_Kind, int] = {}
-        self._found: dict[tuple[_Kind, str], tuple[int, Eviction | None]] = {}
+        #: By demand and priority, the number of nodes at the front of the order where eviction does not help. It will
+        #: not help there later either, because each member that is seated meanwhile only takes more room.
+        self.hopeless: dict[tuple[Demand, int], int] = {}
+        self._found: dict[tuple[Demand, int, str], tuple[int, Eviction | None]] = {}
         #: The number of changes; of the last one that counts everywhere, and of the last one of a node.
         self._changes = self._everywhere = 0
         self._changed: dict[str, int] = {}
 
-    def recall(self, kind: _Kind, node: str) -> Eviction | Literal[_Unknown.UNKNOWN] | None:
-        at, eviction = self._found.get((kind, node), (-1, None))
-        is_known = at >= self._everywhere and at >= self._changed.get(node, 0)
-        return eviction if is_known else _Unknown.UNKNOWN
-
-    def remember(self, kind: _Kind, node: str, eviction: Eviction | None) -> None:
-        self._found[kind, node] = self._changes, eviction
+    def on(self, room: NodeRoom, demand: Demand, evictor: Evictor) -> Eviction | None:
+        """As `Evictor.on`."""
+        key = demand, evictor.below, room.name
+        at, eviction = self._found.get(key, (-1, None))
+        if at < max(self._everywhere, self._changed.get(room.name, 0)):
+            eviction = evictor.on(room, demand)
+            self._found[key] = self._changes, eviction
+        return eviction
 
     def forget(self, node: str | None) -> None:
         """This node has changed; None: what victims cost has changed everywhere."""
