@@ -27,6 +27,7 @@ from algorithm.model import Pod
 from algorithm.reasons import Code, Reason
 
 if TYPE_CHECKING:
+    from algorithm.conformance.guard import Guarded
     from algorithm.conformance.life import Life
 
 
@@ -166,6 +167,12 @@ def victims_of(answer: Any) -> Iterator[Victim]:
             yield from plan.victims
 
 
+def preempting_mates(life: Life, algorithm: Guarded, pod: Pod) -> list[str]:
+    """The UIDs of the pods in its gang for which a plan was accepted, perhaps its own among them."""
+    gang = algorithm.gang(pod)
+    return [] if gang is None else [uid for uid in life.preempting if algorithm.gang(life.waiting[uid]) == gang]
+
+
 class OnlyOffered(OfAnswers):
     name = "only-offered-nodes"
 
@@ -196,11 +203,10 @@ class OnlyOffered(OfAnswers):
 
     def _accepted(self, pod: Pod) -> set[str]:
         """The nodes of plans that were accepted for the pod or its gang. It may insist on them, whatever is offered."""
-        gang = self.life.algorithm.gang(pod)
         nodes: set[str] = set()
-        for uid, victims in self.life.preempting.items():
-            if uid == pod.uid or (gang is not None and self.life.algorithm.gang(self.life.waiting[uid]) == gang):
-                nodes |= {self.life.cluster.preempting_nodes.get(uid, ""), *(victim.node for victim in victims)}
+        for uid in self.life.preempting.keys() & {pod.uid, *preempting_mates(self.life, self.life.algorithm, pod)}:
+            victims = self.life.preempting[uid]
+            nodes |= {self.life.cluster.preempting_nodes.get(uid, ""), *(victim.node for victim in victims)}
         return nodes
 
     def _may(self, pod: Pod, *needed: Unoffered) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 from algorithm.conformance.calls import Allocate, Ask, Call, Faulty, FoundBound, StartPreempting
 from algorithm.conformance.guard import Guarded
 from algorithm.conformance.judge import PeriodicJudge, promise
-from algorithm.conformance.judges.answers import OfAnswers
+from algorithm.conformance.judges.answers import OfAnswers, preempting_mates
 from algorithm.conformance.observation import asked, told
 from algorithm.interface import Bind, Phase, Preempt, Wait
 from algorithm.model import Pod
@@ -88,8 +88,7 @@ class PreemptorsRoomKept(PeriodicJudge):
 
     def _nodes_of_gang(self, algorithm: Guarded, pod: Pod) -> set[str]:
         """Where pods of its gang are to go: they may change seats."""
-        gang = algorithm.gang(pod)
-        mates = (uid for uid in self.life.preempting if algorithm.gang(self.life.waiting[uid]) == gang is not None)
+        mates = preempting_mates(self.life, algorithm, pod)
         return {self.life.cluster.preempting_nodes.get(uid, "") for uid in mates}
 
     def _cleared(self) -> Guarded:
