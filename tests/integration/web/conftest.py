@@ -1,4 +1,7 @@
-"""A headless Chromium for the tests of the page. Whatever it complains of fails the test that runs."""
+"""A headless Chromium for the tests of the page. Whatever it complains of fails the test that runs.
+
+A test that has a page opened is a slow one: it needs a browser, and a tenth of the CPU time of all others together.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.http.browser import Browser
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")
