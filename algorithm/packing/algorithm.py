@@ -13,8 +13,8 @@ one place keeps the promise that schedule leaves no trace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, Self, TypeGuard
 
 import msgspec
@@ -35,12 +35,12 @@ from algorithm.interface import (
 from algorithm.model import Node, Pairs, Pod
 from algorithm.packing.clearing import Clearing
 from algorithm.packing.copying import copied_in_pieces
-from algorithm.packing.counting import enough_free, filled
-from algorithm.packing.demand import Demand, demand_of, least_of, size
+from algorithm.packing.counting import SeatCounts, Seats, seat_counts
+from algorithm.packing.demand import Demand, demand_of, size
 from algorithm.packing.explain import explain
 from algorithm.packing.gangs import Gang, GangKey, fingerprint_of, membership, membership_or_none, too_large
 from algorithm.packing.index import OfferedNodes
-from algorithm.packing.memo import Memo, Question
+from algorithm.packing.memo import GangMembers, Memo, Question
 from algorithm.packing.nodes import NodeRoom
 from algorithm.packing.perdemand import PerDemand
 from algorithm.packing.plan import Member, Seating, seat, seat_gang
@@ -69,6 +69,16 @@ class PackingAlgorithm(SchedulerAlgorithm):
         self._memo = Memo()
         self._refusals = Refusals(self._state.cluster)
         self._fullness = PerDemand(self._state.cluster, _fullness)
+
+    # A checkpoint of an older release has no such caches, so these are made when they are needed.
+
+    @cached_property
+    def _seat_counts(self) -> SeatCounts:
+        return seat_counts(self._state.cluster)
+
+    @cached_property
+    def _gang_members(self) -> GangMembers:
+        return GangMembers()
 
     # -- the cluster ------------------------------------------------------------------------------------------
 
@@ -228,7 +238,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         """Place all members or none. No member has a place yet."""
         if len(gang.waiting) < gang.minimum:
             return Wait(reason(Code.GANG_INCOMPLETE, gang=str(gang.key), minimum=gang.minimum))
-        members = [self._member(member) for member in gang.waiting.values()]
+        members = self._gang_members.of(gang, self._state.holds)
         # What Filtering has found need not be looked for again: only the evictions are to be found.
         known = refused if _lacks_seats(refused) else None
         found = "" if known is not None else self._seat_all(pod, gang, members, offered)
@@ -241,18 +251,18 @@ class PackingAlgorithm(SchedulerAlgorithm):
             return self._refuse_gang(pod, gang, offered, phase, gang_members, _too_many_victims())
         return room or known or self._refuse_gang(pod, gang, offered, phase, gang_members, found)
 
-    def _seat_all(self, pod: Pod, gang: Gang, members: list[Member], offered: OfferedNodes) -> Seating | str:
+    def _seat_all(self, pod: Pod, gang: Gang, members: Sequence[Member], offered: OfferedNodes) -> Seating | str:
         """Seats for the gang, or a text that says what is missing."""
-        demands = {member.demand for member in members}
+        seats = Seats(self._seat_counts, members)
         with Trial(self._state.cluster) as trial:
             self._release_lower(trial, pod, gang)
-            enough = enough_free(trial, members, offered, gang.minimum)
+            enough = seats.enough_free(trial, offered, gang.minimum)
         if not enough:
-            full = filled(self._state.cluster, least_of(demands), offered)
-            return self._what_is_missing(max(demands, key=lambda demand: (size(demand), demand)), offered, full)
+            hardest = max({member.demand for member in members}, key=lambda demand: (size(demand), demand))
+            return self._what_is_missing(hardest, offered, self._refusals.when_filled(seats.demand, hardest, offered))
         return self._seat_each(pod, gang, members, offered)
 
-    def _seat_each(self, pod: Pod, gang: Gang, members: list[Member], offered: OfferedNodes) -> Seating | str:
+    def _seat_each(self, pod: Pod, gang: Gang, members: Sequence[Member], offered: OfferedNodes) -> Seating | str:
         with Trial(self._state.cluster) as trial:
             seating = seat_gang(trial, members, asking=pod.uid, offered=offered, needed=gang.minimum)
             left_out, full = seating.left_out, trial.changed()
@@ -261,10 +271,12 @@ class PackingAlgorithm(SchedulerAlgorithm):
             trial.back_to(0)
             if self._release_lower(trial, pod, gang):
                 seating = seat_gang(trial, members, asking=pod.uid, offered=offered, needed=gang.minimum)
-        return seating if seating.left_out is None else self._what_is_missing(left_out.demand, offered, full)
+        if seating.left_out is None:
+            return seating
+        return self._what_is_missing(left_out.demand, offered, self._refusals.with_free(left_out.demand, full))
 
-    def _what_is_missing(self, demand: Demand, offered: OfferedNodes, full: Mapping[str, Mapping[str, int]]) -> str:
-        """What one more member of this demand lacks. `full` is what stays free on the nodes that the others fill."""
+    def _what_is_missing(self, demand: Demand, offered: OfferedNodes, full: Mapping[str, Reason | None]) -> str:
+        """What one more member of this demand lacks. `full` has the reasons of the nodes that the others fill."""
         kinds = self._refusals.kinds(demand, offered.nodes, full)
         short = {name for kind in kinds for name in _resources(kind)}
         if short:
@@ -302,11 +314,13 @@ class PackingAlgorithm(SchedulerAlgorithm):
 
     def _clearing(self, pod: Pod, offered: OfferedNodes, gang_members: list[Member], needed: int) -> Clearing:
         looks = self.settings.preemption_candidates
-        return Clearing(self._state, self._member(pod), gang_members, needed, offered=offered, looks=looks)
+        return Clearing(
+            self._state, self._member(pod), gang_members, needed, offered=offered, looks=looks, counts=self._seat_counts
+        )
 
     def _preemptor(self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase) -> Preemptor:
         effort = _ANNOUNCE if phase is Phase.FILTERING else Effort(enough=self.settings.preemption_candidates)
-        return Preemptor(self._state, pod, gang, offered, effort)
+        return Preemptor(self._state, pod, gang, offered, effort, self._seat_counts)
 
     def _waits_for_victims(self, pod: Pod) -> Reason | None:
         preemption = self._state.preemptions.get(pod.uid)
@@ -381,6 +395,7 @@ class PackingAlgorithm(SchedulerAlgorithm):
         self._state.validate()
         self._refusals.validate()
         self._fullness.validate()
+        self._seat_counts.validate()
 
 
 def _lacks_seats(answer: ScheduleResult | None) -> TypeGuard[Wait]:

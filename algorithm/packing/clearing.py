@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 
 from algorithm.interface import MemberPlan, Preempt, Victim, Wait
 from algorithm.model import Pod
-from algorithm.packing.counting import enough_evictable
+from algorithm.packing.counting import SeatCounts, Seats
 from algorithm.packing.demand import Demand, demand_of
 from algorithm.packing.index import Allowed
 from algorithm.packing.nodes import NodeRoom
@@ -37,12 +37,24 @@ class Clearing:
     """
 
     def __init__(
-        self, state: State, asking: Member, gang_members: list[Member], needed: int, *, offered: Allowed, looks: int
+        self,
+        state: State,
+        asking: Member,
+        gang_members: list[Member],
+        needed: int,
+        *,
+        offered: Allowed,
+        looks: int,
+        counts: SeatCounts,
     ) -> None:
         self._state = state
         self._asking = asking
-        self._members = [asking, *hardest_first(gang_members, "")]
+        self._members = [asking, *gang_members]
         self._needed = needed
+        self._seats: Seats | None = None
+        if needed > 1:  # for one pod, searching is as fast as counting
+            highest = max([member.pod.priority for member in self._members])
+            self._seats = Seats(counts, self._members, highest, homes=False)
         self._offered = offered
         self._looks = max(1, looks // needed)
         self._gang = state.gang_members(asking.pod, state.gangs.of(asking.uid)) | {
@@ -68,37 +80,38 @@ class Clearing:
         """Seats by the first order in which all seats that there are stay; else by the first order that finds any."""
         held = min(self._needed, sum(member.hold is not None for member in self._members))
         other = None
-        for members in self._orders():
-            found = self._place_in(members, protected)
+        for prohibited_first in self._orders():
+            found = self._place_in(prohibited_first, protected)
             if found is not None and sum(_keeps_seat(*each) for each in found) == held:
                 return found
             other = other or found
         return other
 
-    def _orders(self) -> Iterator[list[Member]]:
-        """The asking pod first. Then first the mates that must not preempt: others evict if these take free nodes."""
-        yield self._members
+    def _orders(self) -> Iterator[bool]:
+        """Whether mates that must not preempt come first. Others evict if these take free nodes."""
+        yield False
         if not all(member.pod.may_preempt for member in self._members):
-            yield sorted(self._members, key=lambda member: (member.hold is None, member.pod.may_preempt))
+            yield True
 
-    def _place_in(self, members: list[Member], protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
-        """Seats for as many members as are needed, in this order; the asking one comes first in the answer."""
+    def _in_order(self, prohibited_first: bool) -> list[Member]:
+        """The asking pod first, or the mates that must not preempt."""
+        members = [self._asking, *hardest_first(self._members[1:], "")]
+        if prohibited_first:
+            members.sort(key=lambda member: (member.hold is None, member.pod.may_preempt))
+        return members
+
+    def _place_in(self, prohibited_first: bool, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
+        """Seats for as many members as are needed, in one of the orders; the asking one comes first in the answer."""
         with Trial(self._state.cluster, most_victims(self._needed)) as trial:
-            for member in members:
+            for member in self._members:
                 trial.release(member.hold)
             release_lower(trial, self._state, self._asking.pod.priority, self._gang)
-            evictions = self._place_each(trial, members, protected) if self._enough(trial) else None
+            if self._seats is not None and not self._seats.enough_evictable(trial, self._offered, self._needed):
+                return None
+            evictions = self._place_each(trial, self._in_order(prohibited_first), protected)
             if evictions is None:
                 return None
             return sorted(_spare(trial, evictions), key=lambda each: each[0] is not self._asking)
-
-    def _enough(self, trial: Trial) -> bool:
-        """Whether the number of seats can be enough."""
-        if self._needed == 1:
-            return True
-        highest = max(member.pod.priority for member in self._members)
-        bare = [Member(member.pod) for member in self._members]
-        return enough_evictable(trial, bare, self._offered, self._needed, highest)
 
     def _place_each(
         self, trial: Trial, members: list[Member], protected: AbstractSet[str]

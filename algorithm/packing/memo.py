@@ -15,12 +15,14 @@ A test shows that the cache cannot be observed: a fork starts with an empty cach
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from algorithm.interface import Phase, Preempt, SuggestedNodes, Wait
 from algorithm.packing.demand import Demand
-from algorithm.packing.gangs import Fingerprint, GangKey
+from algorithm.packing.gangs import Fingerprint, Gang, GangKey
+from algorithm.packing.nodes import Hold
+from algorithm.packing.plan import Member
 
 #: The most cached verdicts. One with reasons for 5,000 nodes takes a third of a megabyte.
 REMEMBERED = 64
@@ -38,6 +40,26 @@ class Question(NamedTuple):
     may_preempt: bool
     gang: GangKey | None
     uid: str
+
+
+class GangMembers:
+    """The waiting members of gangs, made once for as long as a gang stays as it is."""
+
+    def __init__(self) -> None:
+        self._made: dict[GangKey, tuple[Fingerprints, Sequence[Member]]] = {}
+
+    def of(self, gang: Gang, holds: Mapping[str, Hold]) -> Sequence[Member]:
+        """The members with what is held for them."""
+        if holds and not holds.keys().isdisjoint(gang.waiting):
+            return [Member(pod, holds.get(uid)) for uid, pod in gang.waiting.items()]
+        fingerprints = gang.fingerprints()
+        made = self._made.pop(gang.key, None)
+        if made is None or made[0] is not fingerprints:
+            made = fingerprints, [Member(pod) for pod in gang.waiting.values()]
+            if len(self._made) >= REMEMBERED:
+                del self._made[next(iter(self._made))]
+        self._made[gang.key] = made
+        return made[1]
 
 
 class _Verdict(NamedTuple):

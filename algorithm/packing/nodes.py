@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -333,6 +334,12 @@ class Cluster:
         names = None if allowed.few is None else [name for name in allowed.few if self.known(name)]
         search = BulkSearch(self.index, demand, allowed, self.free_of, names)
         return search.seats(number), search.taken
+
+    def roomy(self, demand: Demand, allowed: Allowed, homes: AbstractSet[str] = frozenset()) -> Iterable[NodeRoom]:
+        """The allowed nodes, and those named besides, that may have room for `demand`. All others have none."""
+        if allowed.few is not None:
+            return [room for name in {*allowed.few, *homes} if (room := self.known(name)) is not None]
+        return (self.rooms[name] for name in self.index.roomy(demand) if name in homes or allowed(name))
 
     def with_lower_pods(self, priority: int, start: int = 0) -> Iterator[NodeRoom]:
         """Known nodes that run a pod of lower priority, the lowest first, then by name; skips the first `start`."""

@@ -1,17 +1,20 @@
-"""A cache of findings about every node, by demand. A node is looked at again only after it has changed.
+"""A cache of findings about every node, by demand (or what else is asked about). A node is looked at again only after
+it has changed.
 
 A cluster event changes one node, and then kube-scheduler asks about every waiting pod. With this cache, one node is
 looked at instead of thousands. The cache cannot be observed: the answers are those of a fresh look.
+
+The first look is at every node. Where there is a quicker way to find out once, `want` and `if_wanted` leave that look
+to the second time.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from itertools import count
 from typing import Generic, TypeVar
 
-from algorithm.packing.demand import Demand
 from algorithm.packing.nodes import Cluster, NodeRoom
 
 #: Demands that are remembered. Each costs a third of a megabyte with 5,000 nodes.
@@ -20,27 +23,44 @@ REMEMBERED = 64
 #: Changes of findings that are remembered by each table.
 _CHANGES = 64
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 _versions = count()
 
 
-class PerDemand(Generic[T]):
+class PerDemand(Generic[K, T]):
     """What `look` says of every node that it says something of. `look` reads the node and the demand, nothing else."""
 
-    def __init__(self, cluster: Cluster, look: Callable[[NodeRoom, Demand], T | None]) -> None:
+    def __init__(self, cluster: Cluster, look: Callable[[NodeRoom, K], T | None]) -> None:
         self._cluster = cluster
         self._look = look
-        self._tables: dict[Demand, Table[T]] = {}
+        self._tables: dict[K, Table[T]] = {}
+        self._wanted: dict[K, None] = {}
 
     def __len__(self) -> int:
         return len(self._tables)
 
-    def of(self, demand: Demand) -> Mapping[str, T]:
+    def of(self, demand: K) -> Mapping[str, T]:
         """The findings by node name, as of now: read them before the next change, and not during a trial."""
         return self.table(demand).found
 
-    def table(self, demand: Demand) -> Table[T]:
-        """The same with its version."""
+    def want(self, demand: K) -> None:
+        """This was asked about, and may be asked about again."""
+        if demand not in self._tables:
+            if len(self._wanted) >= REMEMBERED:
+                del self._wanted[next(iter(self._wanted))]
+            self._wanted[demand] = None
+
+    def if_wanted(self, demand: K) -> Mapping[str, T] | None:
+        """The same as `of`; None if nobody has wanted it so far."""
+        if demand not in self._tables:
+            if demand not in self._wanted:
+                return None
+            del self._wanted[demand]
+        return self.table(demand).found
+
+    def table(self, demand: K) -> Table[T]:
+        """The findings with their version."""
         table = self._tables.pop(demand, None)
         if table is None:
             table = Table()
@@ -79,7 +99,9 @@ class Table(Generic[T]):
         """The nodes whose finding has changed after that version; None if it is too old."""
         return [name for at, name in self._changes if at > version] if version >= self._since else None
 
-    def refresh(self, cluster: Cluster, demand: Demand, look: Callable[[NodeRoom, Demand], T | None]) -> None:
+    def refresh(self, cluster: Cluster, demand: K, look: Callable[[NodeRoom, K], T | None]) -> None:
+        if self._generation == cluster.generation:
+            return
         changed = cluster.changed_since(self._generation) if self._generation >= 0 else None
         if changed is None:
             findings = ((name, look(room, demand)) for name, room in cluster.rooms.items())

@@ -22,7 +22,7 @@ from itertools import islice
 
 from algorithm.interface import Preempt, Victim
 from algorithm.model import Pod
-from algorithm.packing.counting import enough_evictable
+from algorithm.packing.counting import SeatCounts, Seats
 from algorithm.packing.demand import Demand, demand_of
 from algorithm.packing.gangs import Gang
 from algorithm.packing.index import Allowed
@@ -46,8 +46,11 @@ class Effort:
 class Preemptor:
     """Answers one call for one pod, on the present state. Every method leaves the state as it was."""
 
-    def __init__(self, state: State, pod: Pod, gang: Gang | None, offered: Allowed, effort: Effort) -> None:
+    def __init__(
+        self, state: State, pod: Pod, gang: Gang | None, offered: Allowed, effort: Effort, counts: SeatCounts
+    ) -> None:
         self._state = state
+        self._counts = counts
         self._pod = pod
         self._gang = gang
         self._offered = offered
@@ -61,9 +64,10 @@ class Preemptor:
 
         Raises TooManyVictimsError.
         """
+        seats = self._seats(gang_members, needed, self._pod.priority)
         with Trial(self._state.cluster, most_victims(needed)) as trial:
             self._prepare(trial, self._pod.priority)
-            if not self._enough(trial, gang_members, needed, self._pod.priority):
+            if not self._enough(trial, seats, needed):
                 return None
             waiting_for = self._enough_is_on_its_way(trial, gang_members, needed)
             if waiting_for is not None:
@@ -72,10 +76,11 @@ class Preemptor:
 
     def only_priority_forbids(self, gang_members: list[Member], needed: int) -> bool:
         """Whether preemption would help if priorities did not count."""
+        seats = self._seats(gang_members, needed, ANY_PRIORITY)
         with Trial(self._state.cluster, most_victims(needed)) as trial:
             self._prepare(trial, ANY_PRIORITY)
             try:
-                enough = self._enough(trial, gang_members, needed, ANY_PRIORITY)
+                enough = self._enough(trial, seats, needed)
                 return enough and self._one_more(trial, gang_members, needed, ANY_PRIORITY, 1) is not None
             except TooManyVictimsError:
                 return False
@@ -94,13 +99,16 @@ class Preemptor:
         trial.release(self._state.holds.get(self._pod.uid))
         release_lower(trial, self._state, below, self._gang_members)
 
-    def _enough(self, trial: Trial, gang_members: list[Member], needed: int, below: int) -> bool:
-        """Whether the number of seats can be enough. For a single pod, searching is as fast as counting."""
+    def _seats(self, gang_members: list[Member], needed: int, below: int) -> Seats | None:
+        """None for a single pod: searching is as fast as counting."""
         if needed == 1:
-            return True
+            return None
         highest = max(below, *(member.pod.priority for member in gang_members))
-        members = [Member(self._pod), *gang_members]
-        return enough_evictable(trial, members, self._anywhere_or_offered, needed, highest)
+        return Seats(self._counts, [Member(self._pod), *gang_members], highest)
+
+    def _enough(self, trial: Trial, seats: Seats | None, needed: int) -> bool:
+        """Whether the number of seats can be enough."""
+        return seats is None or seats.enough_evictable(trial, self._anywhere_or_offered, needed)
 
     def _anywhere_or_offered(self, name: str) -> bool:
         return self._anywhere(name) or self._offered(name)

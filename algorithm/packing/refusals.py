@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple, cast
 
 from algorithm.interface import SuggestedNodes
 from algorithm.model import PODS
 from algorithm.packing.demand import Demand
+from algorithm.packing.index import Allowed
 from algorithm.packing.nodes import Cluster, NodeRoom
 from algorithm.packing.perdemand import PerDemand, Table
 from algorithm.reasons import Code, FixedReasons, Reason, reason
@@ -81,6 +82,17 @@ def _look(room: NodeRoom, demand: Demand) -> Reason | None:
     return UNKNOWN if room.node is None else refusal(room, demand, room.free)
 
 
+def _look_when_filled(room: NodeRoom, demands: tuple[Demand, Demand]) -> Reason | None:
+    """Why one more of the second demand has no room, once the node is filled with pods of the first, which is no larger
+    in anything; None if not even one of those fits."""
+    filling, demand = demands
+    number = room.pods_that_fit(filling)
+    if not number:
+        return None
+    left = {**room.free, **{name: room.free[name] - number * amount for name, amount in filling}}
+    return refusal(room, demand, left)
+
+
 def _count(reasons: Iterable[Reason | None]) -> dict[Reason | None, int]:
     """How often each occurs. By identity first: nearly all equal reasons are one object, and hashing thousands would
     take longest of all."""
@@ -117,6 +129,10 @@ class Refusals:
         self._refused = PerDemand(cluster, _look)
         #: The latest ones, by demand and number of offered nodes: a trial of one node does not replace those of all.
         self._found: dict[tuple[Demand, int], NodeReasons] = {}
+
+    @cached_property  # a checkpoint of an older release has none
+    def _when_filled(self) -> PerDemand[tuple[Demand, Demand], Reason]:
+        return PerDemand(self._cluster, _look_when_filled)
 
     def of(self, demand: Demand, offered: SuggestedNodes) -> NodeReasons:
         """Why these nodes have no room for `demand` now; those that have room are left out."""
@@ -166,20 +182,36 @@ class Refusals:
         numbers = {why: n for why, n in times.items() if n}
         return known._replace(by_node=FixedReasons(by_node), times=numbers, version=table.version)
 
-    def kinds(self, demand: Demand, offered: SuggestedNodes, changed: Mapping[str, Mapping[str, int]]) -> set[Reason]:
-        """The different reasons among these nodes; `changed` has other free amounts for some of them."""
+    def with_free(self, demand: Demand, free: Mapping[str, Mapping[str, int]]) -> dict[str, Reason | None]:
+        """The reasons of the nodes for which `free` has other free amounts."""
+        rooms = {name: self._cluster.known(name) for name in free}
+        return {name: UNKNOWN if room is None else refusal(room, demand, free[name]) for name, room in rooms.items()}
+
+    def when_filled(self, filling: Demand, demand: Demand, offered: Allowed) -> Mapping[str, Reason | None]:
+        """The reasons of the nodes with room for pods of a demand, once they are filled with those, and maybe of nodes
+        that are not offered. `filling` is no larger than `demand` in anything."""
+        key = filling, demand
+        known = self._when_filled.if_wanted(key)
+        if known is not None:
+            return known
+        self._when_filled.want(key)
+        rooms = self._cluster.roomy(filling, offered)
+        found = {room.name: _look_when_filled(room, key) for room in rooms}
+        return {name: why for name, why in found.items() if why is not None}
+
+    def kinds(self, demand: Demand, offered: SuggestedNodes, others: Mapping[str, Reason | None]) -> set[Reason]:
+        """The different reasons among these nodes; `others` has other reasons for some of them."""
         reasons = self.of(demand, offered)
-        others = changed.keys() & offered.as_set() if changed else ()
         left = dict(reasons.times)
         kinds = set()
-        for name in others:
+        for name in others.keys() & offered.as_set() if others else ():
             known = reasons.by_node.get(name)
             if known is not None:
                 left[known] -= 1
-            room = self._cluster.known(name)
-            kinds.add(refusal(room, demand, changed[name]) if room is not None else UNKNOWN)
+            kinds.add(others[name])
         return {why for why in kinds if why is not None} | {why for why, number in left.items() if number}
 
     def validate(self) -> None:
         """Compares what is remembered with a fresh look. Raises AssertionError."""
         self._refused.validate()
+        self._when_filled.validate()

@@ -63,7 +63,11 @@ class Trial:
 
     def changed(self) -> dict[str, dict[str, int]]:
         """The free amounts, in the trial, on the nodes that it has changed."""
-        return {name: dict(self.cluster.free_of(name)) for name, *_ in self._journal}
+        return {name: dict(self.cluster.free_of(name)) for name in self.touched()}
+
+    def touched(self) -> set[str]:
+        """The names of the nodes that the trial has changed."""
+        return {name for name, *_ in self._journal}
 
     def take(self, node: str, demand: Demand) -> None:
         self._change(node, demand, -1)

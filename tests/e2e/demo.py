@@ -29,8 +29,10 @@ from tests.e2e.scheduler_config import write
 class RealCast(Cast):
     """The demo's cast, with a control plane of real programs around Waggle."""
 
-    def __init__(self, programs: Mapping[str, Path], folder: Path, *, port: int, verbose: bool) -> None:
-        super().__init__(port=port, verbose=verbose, kube_scheduler=programs["kube-scheduler"])
+    def __init__(
+        self, programs: Mapping[str, Path], folder: Path, *, port: int, verbose: bool, record: Path | None
+    ) -> None:
+        super().__init__(port=port, verbose=verbose, kube_scheduler=programs["kube-scheduler"], record=record)
         self.kubectl = str(programs["kubectl"])
         self._programs = programs
         self._stack = ExitStack()
@@ -77,12 +79,20 @@ class RealCast(Cast):
 class RealDemo(Demo):
     """The demo's play with that cast."""
 
-    def __init__(self, programs: Mapping[str, Path], folder: Path, *, port: int = 0, verbose: bool = False) -> None:
-        super().__init__(port=port, verbose=verbose, kube_scheduler=programs["kube-scheduler"])
+    def __init__(
+        self,
+        programs: Mapping[str, Path],
+        folder: Path,
+        *,
+        port: int = 0,
+        verbose: bool = False,
+        record: Path | None = None,
+    ) -> None:
+        super().__init__(port=port, verbose=verbose, kube_scheduler=programs["kube-scheduler"], record=record)
         self._programs, self._folder = programs, folder
 
     def _cast(self) -> Cast:
-        return RealCast(self._programs, self._folder, port=self._port, verbose=self._verbose)
+        return RealCast(self._programs, self._folder, port=self._port, verbose=self._verbose, record=self._record)
 
     def _acts(self) -> list[Act]:
         *others, last = super()._acts()
@@ -94,12 +104,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make demo-real", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--stay", action="store_true", help="keep everything running at the end, to look at it")
     parser.add_argument("--port", type=int, default=0, help="where Waggle serves; 0: 9096 if it is free, else any")
+    parser.add_argument("--record", type=Path, metavar="FOLDER", help="record what Waggle decides into this folder")
     parser.add_argument("--verbose", "-v", action="store_true", help="show what Waggle and kube-scheduler log")
     chosen = parser.parse_args()
     try:
         programs = build()
         with run_folder() as folder:
-            good = RealDemo(programs, folder, port=chosen.port, verbose=chosen.verbose).run(stay=chosen.stay)
+            demo = RealDemo(programs, folder, port=chosen.port, verbose=chosen.verbose, record=chosen.record)
+            good = demo.run(stay=chosen.stay)
     except (BuildError, DemoError, ProcessError) as error:
         sys.stderr.write(f"demo: {error}\n")
         return 1

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from collections import Counter
+
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from algorithm.interface import Preempt, SuggestedNodes
+from algorithm.interface import Phase, Preempt, SuggestedNodes
 from algorithm.packing.algorithm import PackingAlgorithm
-from algorithm.packing.counting import enough_free
+from algorithm.packing.counting import Seats
+from algorithm.packing.demand import demand_of, least_of
 from algorithm.packing.index import OfferedNodes
+from algorithm.packing.nodes import NodeRoom
 from algorithm.packing.plan import Member, seat_gang
 from algorithm.packing.preemption import Effort, Preemptor
 from algorithm.packing.trial import Trial
+from algorithm.packing.victims import ANY_PRIORITY
+from algorithm.reasons import Code
 from tests.support.packing.harness import FILTERING, PREEMPTING, PackingHarness, member, node, pod
 
 CASES = settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -49,26 +55,39 @@ def offer_of(algorithm):
     return OfferedNodes(SuggestedNodes(algorithm._state.cluster.rooms))
 
 
+#: A pod that comes to the first node in between, in GPUs.
+later = st.integers(0, 2)
+
+
 @CASES
-@given(rooms=clusters, sizes=gangs, crowd=st.booleans())
-def test_where_a_gang_can_be_seated_the_count_is_high_enough(rooms, sizes, crowd):
+@given(rooms=clusters, sizes=gangs, crowd=st.booleans(), gpu=later)
+def test_where_a_gang_can_be_seated_the_count_is_high_enough(rooms, sizes, crowd, gpu):
+    """Also when it is asked again, with what is remembered."""
     algorithm, pods = build(rooms, sizes, crowd)
     members = [Member(each) for each in pods]
     needed, offered = len(pods) - 1, offer_of(algorithm)
-    with Trial(algorithm._state.cluster) as trial:
-        seated = seat_gang(trial, members, asking=pods[0].uid, offered=offered, needed=needed).left_out is None
-    with Trial(algorithm._state.cluster) as trial:
-        counted = enough_free(trial, members, offered, needed)
-    assert counted or not seated
-    if len({each.requests for each in pods}) == 1:
-        assert counted == seated
+    algorithm._seat_counts.want((least_of([each.demand for each in members]), None))
+    for i in range(3):
+        with Trial(algorithm._state.cluster) as trial:
+            seated = seat_gang(trial, members, asking=pods[0].uid, offered=offered, needed=needed).left_out is None
+        seats = Seats(algorithm._seat_counts, members)
+        with Trial(algorithm._state.cluster) as trial:
+            counted = seats.enough_free(trial, offered, needed)
+        assert counted or not seated
+        if len({each.requests for each in pods}) == 1:
+            assert counted == seated
+        algorithm.add_allocated_pod(pod(f"later{i}", gpu=gpu, node_name="n0"))
     algorithm.validate()
 
 
+LOW = (1, [(1, 0)])
+
+
 @CASES
-@given(rooms=clusters, sizes=gangs, crowd=st.booleans(), ahead=st.integers(0, 2))
-def test_counting_changes_no_preemption(rooms, sizes, crowd, ahead):
-    """Also when the first members have preempted already, and hold their seats."""
+@given(rooms=clusters, sizes=gangs, crowd=st.booleans(), ahead=st.integers(0, 2), gpu=later)
+@example(rooms=[LOW, LOW], sizes=[(1, 1)] * 3, crowd=False, ahead=1, gpu=0)  # the seat that a mate holds counts
+def test_counting_changes_no_preemption(rooms, sizes, crowd, ahead, gpu):
+    """Also when the first members have preempted already, and hold their seats, and with what is remembered."""
     algorithm, pods = build(rooms, sizes, crowd)
     for each in pods[:ahead]:
         answer = algorithm.schedule(each, offer_of(algorithm).nodes, PREEMPTING)
@@ -76,11 +95,17 @@ def test_counting_changes_no_preemption(rooms, sizes, crowd, ahead):
             algorithm.add_preempting_pod(each, answer.victims, answer.node)
     state, asking = algorithm._state, pods[-1]
     gang_members = [Member(each, state.holds.get(each.uid)) for each in pods[:-1]]
-    question = (state, asking, state.gangs.of(asking.uid), offer_of(algorithm), Effort(enough=9))
-    counting, searching = Preemptor(*question), Searching(*question)
     needed = len(pods) - 1
-    assert counting.make_room(gang_members, needed) == searching.make_room(gang_members, needed)
-    assert counting.only_priority_forbids(gang_members, needed) == searching.only_priority_forbids(gang_members, needed)
+    for below in (max(each.priority for each in pods), ANY_PRIORITY):
+        algorithm._seat_counts.want((least_of([demand_of(each.requests) for each in pods]), below))
+    for i in range(3):
+        gang, offered, counts = state.gangs.of(asking.uid), offer_of(algorithm), algorithm._seat_counts
+        question = (state, asking, gang, offered, Effort(enough=9), counts)
+        counting, searching = Preemptor(*question), Searching(*question)
+        assert counting.make_room(gang_members, needed) == searching.make_room(gang_members, needed)
+        forbids = counting.only_priority_forbids(gang_members, needed)
+        assert forbids == searching.only_priority_forbids(gang_members, needed)
+        algorithm.add_allocated_pod(pod(f"later{i}", gpu=gpu, priority=i, node_name="n0"))
     algorithm.validate()
 
 
@@ -121,3 +146,36 @@ def test_a_node_given_up_by_a_mate_is_looked_at_again():
     answer = world.schedule(z, ["c"], PREEMPTING)
     assert isinstance(answer, Preempt)
     assert [victim.uid for victim in answer.victims] == ["u-low-c"]
+
+
+def looks_of_refusals(nodes, monkeypatch):
+    """How often a node is looked at when a gang is refused in each phase, after one node has changed."""
+    world = PackingHarness(*(node(f"n{i:03}", gpu=8) for i in range(nodes)))
+    for i in range(nodes):
+        world.bound(pod(f"low{i:03}", gpu=5), f"n{i:03}")
+        world.bound(pod(f"high{i:03}", gpu=3, priority=9), f"n{i:03}")
+    gang = [member(f"m{i}", "g", 4, gpu=8, priority=5) for i in range(4)]
+    world.submit(*gang)
+    offered, looks = SuggestedNodes(f"n{i:03}" for i in range(nodes)), Counter()
+    fitting = NodeRoom.pods_that_fit
+
+    def counted(self, *question):
+        looks[phase] += 1
+        return fitting(self, *question)
+
+    monkeypatch.setattr(NodeRoom, "pods_that_fit", counted)
+    for phase in (FILTERING, Phase.EVICTING):
+        for i in range(3):
+            world.bound(pod(f"x{phase}{i}"), f"n{i:03}")
+            looks[phase] = 0
+            answer = world.algorithm.schedule(gang[i], offered, phase)  # `world` would ask a new fork, too
+            assert answer.reason.code is Code.GANG_DOES_NOT_FIT
+    monkeypatch.undo()
+    world.algorithm.validate()
+    return looks
+
+
+def test_a_gang_refused_again_looks_only_at_what_has_changed(monkeypatch):
+    """The second refusal in each phase makes the tables, the third is as cheap as that: the nodes do not matter."""
+    assert looks_of_refusals(400, monkeypatch) == looks_of_refusals(20, monkeypatch)
+    assert max(looks_of_refusals(20, monkeypatch).values()) <= 6
