@@ -41,7 +41,7 @@ from algorithm.packing.explain import explain
 from algorithm.packing.gangs import Gang, GangKey, fingerprint_of, membership, membership_or_none, too_large
 from algorithm.packing.index import OfferedNodes
 from algorithm.packing.memo import GangMembers, Memo, Question
-from algorithm.packing.nodes import NodeRoom
+from algorithm.packing.nodes import Hold, NodeRoom
 from algorithm.packing.perdemand import PerDemand
 from algorithm.packing.plan import Member, Seating, seat, seat_gang
 from algorithm.packing.preemption import Effort, Preemptor, release_lower
@@ -190,28 +190,33 @@ class PackingAlgorithm(SchedulerAlgorithm):
         if node is not None:
             return Bind(node, self._annotations(gang, {pod.uid: node}))
         hold = self._state.holds.get(pod.uid)
-        if hold is not None and gang is not None and not offered(hold.node) and self._holds_good(pod, hold.node):
+        if hold is not None and gang is not None and not offered(hold.node) and self._holds_good(pod, hold):
             return Wait(reason(Code.GANG_ELSEWHERE, gang=str(gang.key), node=hold.node))
         return self._make_room(pod, gang, offered, phase, [], 1) or self._refuse(pod, gang, offered, phase)
 
     def _place(self, pod: Pod, gang: Gang | None, offered: OfferedNodes) -> str | None:
-        if pod.uid not in self._state.holds:
+        hold = self._state.holds.get(pod.uid)
+        if hold is None:
             node = self._state.cluster.best(demand_of(pod.requests), offered)
             if node is not None or not self._state.holds:
                 return node
-        member = self._member(pod)
+        elif offered(hold.node) and self._fits_instead(pod, hold):
+            return hold.node
+        member = Member(pod, hold)
         with Trial(self._state.cluster) as trial:
             node = seat(trial, member, pod.uid, offered)
             if node is None and self._release_lower(trial, pod, gang):
                 node = seat(trial, member, pod.uid, offered)
             return node
 
-    def _holds_good(self, pod: Pod, node: str) -> bool:
+    def _fits_instead(self, pod: Pod, hold: Hold) -> bool:
         """Whether the pod fits in the seat that is held for it."""
-        room = self._state.cluster.known(node)
-        with Trial(self._state.cluster) as trial:
-            trial.release(self._state.holds.get(pod.uid))
-            return room is not None and room.schedulable and trial.room_on(node, demand_of(pod.requests))
+        room = self._state.cluster.known(hold.node)
+        return room is not None and room.fits_instead(demand_of(pod.requests), hold)
+
+    def _holds_good(self, pod: Pod, hold: Hold) -> bool:
+        """Whether the pod may go to the seat that is held for it, if that is offered."""
+        return self._state.cluster.rooms[hold.node].schedulable and self._fits_instead(pod, hold)
 
     def _refuse(self, pod: Pod, gang: Gang | None, offered: OfferedNodes, phase: Phase) -> Wait:
         reasons = self._refusals.of(demand_of(pod.requests), offered.nodes)

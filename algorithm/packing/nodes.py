@@ -144,6 +144,14 @@ class NodeRoom:
             if name in free:
                 free[name] += sign * amount
 
+    def fits_instead(self, demand: Demand, hold: Hold) -> bool:
+        """Whether there is room for `demand` once this hold, which is here, is released."""
+        free, released = self.free, dict(hold.demand)
+        for name, amount in demand:
+            if free.get(name, 0) + (released.get(name, 0) if name in free else 0) < amount:
+                return False
+        return True
+
     def copy(self) -> NodeRoom:
         twin = NodeRoom(self.name)
         twin.node = self.node
@@ -281,8 +289,10 @@ class Cluster:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """For many changes of holds: the index is updated once for each node, at the end. Do not read it before."""
-        assert self._aside is None, "batches do not nest"
+        """For several changes: the index is updated once for each node, at the end. Do not read it before."""
+        if self._aside is not None:  # in another batch
+            yield
+            return
         self._aside = {}
         try:
             yield

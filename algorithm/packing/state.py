@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -124,10 +125,12 @@ class State:
 
     def _allocate(self, pod: Pod, declared: Membership | None) -> None:
         self.preemptions.pop(pod.uid, None)
-        self.drop_waiting(pod.uid)
-        self.allocated[pod.uid] = pod
-        self.cluster.place(pod)
-        self._join(pod, declared)
+        # Mostly the pod goes where its seat was held: one change of that node.
+        with self.cluster.batch() if pod.uid in self.holds else nullcontext():
+            self.drop_waiting(pod.uid)
+            self.allocated[pod.uid] = pod
+            self.cluster.place(pod)
+            self._join(pod, declared)
 
     def free(self, uid: str) -> None:
         pod = self.allocated.pop(uid)
