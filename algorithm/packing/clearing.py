@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 
 from algorithm.interface import MemberPlan, Preempt, Victim, Wait
 from algorithm.model import Pod
@@ -57,9 +58,7 @@ class Clearing:
             self._seats = Seats(counts, self._members, highest, homes=False)
         self._offered = offered
         self._looks = max(1, looks // needed)
-        self._gang = state.gang_members(asking.pod, state.gangs.of(asking.uid)) | {
-            member.uid for member in self._members
-        }
+        self._holds = [member.hold for member in self._members if member.hold is not None]
 
     def plan(self) -> Preempt | Wait | None:
         """The plan; None if eviction does not help; Wait if every plan needs a protected pod.
@@ -78,14 +77,29 @@ class Clearing:
 
     def _place_all(self, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
         """Seats by the first order in which all seats that there are stay; else by the first order that finds any."""
-        held = min(self._needed, sum(member.hold is not None for member in self._members))
-        other = None
+        held, other = min(self._needed, len(self._holds)), None
         for prohibited_first in self._orders():
-            found = self._place_in(prohibited_first, protected)
+            with Trial(self._state.cluster, most_victims(self._needed)) as trial:
+                self._release(trial)
+                if self._seats is not None and not self._seats.enough_evictable(trial, self._offered, self._needed):
+                    return None
+                found = self._place_in(trial, prohibited_first, protected)
             if found is not None and sum(_keeps_seat(*each) for each in found) == held:
                 return found
             other = other or found
         return other
+
+    def _release(self, trial: Trial) -> None:
+        for hold in self._holds:
+            trial.release(hold)
+        if self._state.holds:
+            release_lower(trial, self._state, self._asking.pod.priority, self._gang)
+
+    @cached_property
+    def _gang(self) -> AbstractSet[str]:
+        """UIDs of all members."""
+        members = self._state.gang_members(self._asking.pod, self._state.gangs.of(self._asking.uid))
+        return members | {member.uid for member in self._members}
 
     def _orders(self) -> Iterator[bool]:
         """Whether mates that must not preempt come first. Others evict if these take free nodes."""
@@ -100,18 +114,14 @@ class Clearing:
             members.sort(key=lambda member: (member.hold is None, member.pod.may_preempt))
         return members
 
-    def _place_in(self, prohibited_first: bool, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
+    def _place_in(
+        self, trial: Trial, prohibited_first: bool, protected: AbstractSet[str]
+    ) -> list[tuple[Member, Eviction]] | None:
         """Seats for as many members as are needed, in one of the orders; the asking one comes first in the answer."""
-        with Trial(self._state.cluster, most_victims(self._needed)) as trial:
-            for member in self._members:
-                trial.release(member.hold)
-            release_lower(trial, self._state, self._asking.pod.priority, self._gang)
-            if self._seats is not None and not self._seats.enough_evictable(trial, self._offered, self._needed):
-                return None
-            evictions = self._place_each(trial, self._in_order(prohibited_first), protected)
-            if evictions is None:
-                return None
-            return sorted(_spare(trial, evictions), key=lambda each: each[0] is not self._asking)
+        evictions = self._place_each(trial, self._in_order(prohibited_first), protected)
+        if evictions is None:
+            return None
+        return sorted(_spare(trial, evictions), key=lambda each: each[0] is not self._asking)
 
     def _place_each(
         self, trial: Trial, members: list[Member], protected: AbstractSet[str]
