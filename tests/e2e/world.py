@@ -46,11 +46,13 @@ class RealCluster(Hands):
         configuration: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
         identity: tuple[Path, Pair] | None = None,
+        records: bool = False,
         folder: str = "world",
     ) -> None:
         """`extender` and `configuration` change fields of the extender and of the KubeSchedulerConfiguration.
 
-        `identity`: whom to trust as Waggle, and what to show it, where it serves mutual TLS.
+        `identity`: whom to trust as Waggle, and what to show it, where it serves mutual TLS. `records`: whether Waggle
+        records what it decides, into the folder `recording`.
         """
         super().__init__(cluster)
         self.folder = cluster.folder / folder
@@ -66,6 +68,7 @@ class RealCluster(Hands):
         self._extender, self._profiles = dict(extender or {}), profiles
         self._configuration = dict(configuration or {})
         self.settings = dict(settings or {})
+        self.recording = self.folder / "recording" if records else None
         self._trust: ssl.SSLContext | bool = trusting(*identity) if identity else False
         self.waggle_port = free_port()
         self._others: list[Process] = []
@@ -85,6 +88,7 @@ class RealCluster(Hands):
         given["holds"] = {"verify_seconds": 0.5, **given.get("holds", {})}
         config.write_text(yaml.safe_dump(given), encoding="utf-8")
         command = [sys.executable, "-m", "extender.cli", "serve", "--config", config, "--url-file", told]
+        command += [f"--record={self.recording}"] if self.recording is not None else []
         self.waggle = Process("waggle", command, self.folder / "waggle.log")
         self._until(told.exists, self.waggle, "Waggle does not serve")
         self.waggle_url = self.gate.extender = told.read_text(encoding="utf-8")
