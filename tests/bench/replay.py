@@ -39,9 +39,11 @@ class Cost(NamedTuple):
         return self.seconds * _US / (self.replay * self.events)
 
 
-def cost_of(recording: Recording, rounds: int) -> Cost:
-    """Measure one run. A log with a gap is measured up to it."""
+def cost_of(recording: Recording, rounds: int) -> Cost | None:
+    """Measure one run; None if it has less than two events. A log with a gap is measured up to it."""
     steps = [item for item in recording.steps() if isinstance(item, Step)]
+    if len(steps) < 2:
+        return None
 
     def read() -> None:
         for _ in recording.steps():
@@ -80,6 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path in chosen.logs:
         for number, recording in enumerate(open_log(path).recordings, start=1):
             cost = cost_of(recording, chosen.rounds)
+            if cost is None:
+                print(f"{f'{path}, run {number}':<40} has too few events to be measured")
+                continue
             print(
                 f"{f'{path}, run {number}':<40} {cost.events:>9,} {cost.events / cost.seconds:>9,.1f} "
                 f"{cost.reading:>5.1f} us {cost.deciding:>5.1f} us {cost.replay:>5.1f} us {cost.times:>13,.0f}"
