@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import msgspec
@@ -112,7 +113,10 @@ class Reason(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
     @property
     def text(self) -> str:
-        return self.code.template.format_map(dict(self.params))
+        try:
+            return _text_of(self)
+        except TypeError:  # what was made without `reason()` may not be hashable
+            return _text_of.__wrapped__(self)
 
     @property
     def preemptible(self) -> bool:
@@ -121,6 +125,11 @@ class Reason(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
     def __str__(self) -> str:
         return self.text
+
+
+@lru_cache(maxsize=1024)  # it is asked for three times for each refusal
+def _text_of(why: Reason) -> str:
+    return why.code.template.format_map(dict(why.params))
 
 
 def reason(code: Code, **params: str | int | Iterable[str]) -> Reason:

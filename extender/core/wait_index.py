@@ -75,8 +75,9 @@ class WaitIndex:
         if not ticket.keys:
             raise ValueError(f"ticket: expected at least one key for {waiter!r} to wait on")
         self.drop(waiter)
-        if any(self._touched.get(key, self._forgotten) > ticket.generation for key in ticket.keys):
-            return False
+        for key in ticket.keys:
+            if self._touched.get(key, self._forgotten) > ticket.generation:
+                return False
         self._parkings += 1
         self._parked[waiter] = _Parking(ticket.keys, self._parkings, ticket.generation)
         for key in ticket.keys:

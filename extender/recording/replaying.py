@@ -62,7 +62,7 @@ class Played(NamedTuple):
 
     @property
     def decisions(self) -> int:
-        return sum(map(is_decision, self.instructions))
+        return sum(map(is_decision, self.instructions)) if self.instructions else 0
 
 
 def is_decision(instruction: Instruction) -> bool:

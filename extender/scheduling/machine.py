@@ -139,6 +139,8 @@ class SchedulerStateMachine:
 
     def _handle(self, event: Event, now: float) -> list[Instruction]:
         match event:
+            case PodSeen():  # first, as half of all events are
+                return self._informer_handler.pod_seen(event, now)
             case FilterRequested() | PreemptRequested() | BindRequested() if missing := self.missing():
                 return [_not_ready(event, missing)]
             case FilterRequested():
@@ -149,8 +151,6 @@ class SchedulerStateMachine:
                 return self._preempt.preempt(event, now)
             case BindRequested():
                 return self._bind.bind(event, now)
-            case PodSeen():
-                return self._informer_handler.pod_seen(event, now)
             case PodGone():
                 return self._informer_handler.pod_lost(event, now)
             case NodeSeen():

@@ -102,6 +102,8 @@ class Lingering:
         self.state.driver.set_lingering(self._uids)
 
     def _forget(self, now: float) -> None:
+        if not self._lingering:
+            return
         over = [uid for uid, until in self._lingering.items() if self._is_over(uid, until, now)]
         for uid in over:
             del self._lingering[uid]
