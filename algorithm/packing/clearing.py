@@ -3,6 +3,7 @@
 This is for the phase EVICTING, in which the extender evicts by itself. In PREEMPTING, kube-scheduler asks about one
 member after the other, and victims of other preemptions count as gone. Here, pods count as running until they are gone.
 So a seat is listed with every victim that it needs, and the plan is valid whatever becomes of other preemptions.
+Seats are found one by one; at the end, one moves if the victims of others leave room for it, and its own can stay.
 
 Each member keeps its held seat if that is still possible, else takes a free node, else the cheapest eviction. So the
 same call gives the same plan while the plan is carried out. All seats are on offered nodes: on other nodes,
@@ -121,7 +122,26 @@ class Clearing:
         evictions = self._place_each(trial, self._in_order(prohibited_first), protected)
         if evictions is None:
             return None
+        while self._move_one(trial, evictions):
+            pass
         return sorted(_spare(trial, evictions), key=lambda each: each[0] is not self._asking)
+
+    def _move_one(self, trial: Trial, evictions: list[tuple[Member, Eviction]]) -> bool:
+        """Move a seat to where the victims of others leave room for it, if all of its own can stay then; the most
+        expensive one for which that is possible. Whether there was any. Seats that are held already stay."""
+        costly = [number for number, (member, each) in enumerate(evictions) if each.victims and member.hold is None]
+        for number in sorted(costly, key=lambda number: evictions[number][1].rank, reverse=True):
+            member, eviction = evictions[number]
+            node, start = trial.best(member.demand, self._offered), trial.mark()
+            if node is None:
+                continue
+            trial.take(node, member.demand)
+            trial.give(eviction.node, member.demand)
+            if all(_stays(trial, pod) for pod in eviction.victims):
+                evictions[number] = member, Eviction.none_needed(node)
+                return True
+            trial.back_to(start)
+        return False
 
     def _place_each(
         self, trial: Trial, members: list[Member], protected: AbstractSet[str]
@@ -208,14 +228,21 @@ class _Looked:
             self._changed[node] = self._changes
 
 
+def _stays(trial: Trial, pod: Pod) -> bool:
+    """Whether there is room for this victim, too. Takes it in the trial."""
+    demand = demand_of(pod.requests)
+    if not trial.room_on(pod.node_name, demand):
+        return False
+    trial.take(pod.node_name, demand)
+    return True
+
+
 def _spare(trial: Trial, evictions: list[tuple[Member, Eviction]]) -> list[tuple[Member, Eviction]]:
-    """The seats without victims that later victims have made unnecessary; the most valuable pod is spared first."""
+    """The seats without victims that other victims have made unnecessary; the most valuable pod is spared first."""
     spared: set[str] = set()
     victims = [pod for _, eviction in evictions for pod in eviction.victims]
     for pod in sorted(victims, key=lambda pod: (-pod.priority, pod.key, pod.uid)):
-        demand = demand_of(pod.requests)
-        if trial.room_on(pod.node_name, demand):
-            trial.take(pod.node_name, demand)
+        if _stays(trial, pod):
             spared.add(pod.uid)
     return [
         (member, eviction._replace(victims=tuple(pod for pod in eviction.victims if pod.uid not in spared)))

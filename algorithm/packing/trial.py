@@ -1,7 +1,7 @@
 """What-if on the real cluster: take and free room, look, and at the end undo every change.
 
     with Trial(cluster) as trial:
-        trial.give(...)          # as if a victim were gone
+        trial.evict(pod)         # as if a victim were gone
         node = trial.best(...)
         trial.take(node, ...)    # as if the pod were there
 
@@ -71,6 +71,10 @@ class Trial:
 
     def take(self, node: str, demand: Demand) -> None:
         self._change(node, demand, -1)
+
+    def give(self, node: str, demand: Demand) -> None:
+        """Free room that was taken in the trial."""
+        self._change(node, demand, 1)
 
     def take_best(self, number: int, demand: Demand, allowed: Allowed, *, last: bool = False) -> list[str]:
         """Take room for `number` equal pods, each on the best node; for fewer if there is no room for more.

@@ -109,6 +109,13 @@ def check(case: Case, plan: Preempt) -> None:
         assert all(victim == Victim(case.running[victim.uid].node, victim.uid) for victim in each.victims)
     assert demands <= case.free(going(plan))
     assert not any(demands <= case.free(going(plan) - {spared}) for spared in going(plan)), "somebody goes in vain"
+    for uid, each in plans.items():
+        gpu = case.gpus[int(uid.removeprefix("u-m"))]
+        stay = case.free(going(plan) - {victim.uid for victim in each.victims})
+        for other in case.capacity if each.victims else ():
+            moved = demands + Counter({other: gpu})
+            moved[each.node] -= gpu
+            assert not +moved <= stay, f"{uid} could go to {other}, and nobody would go for it"
 
 
 def carry_out(world: PackingHarness, plan: Preempt) -> None:
@@ -162,3 +169,19 @@ def test_plans_for_pods_of_two_sizes_are_sound(case: Case) -> None:
     if isinstance(answer, Preempt):
         check(case, answer)
         carry_out(world, answer)
+
+
+def test_a_seat_moves_to_the_room_that_others_victims_leave() -> None:
+    """The first seat is the cheapest on c. That of the second, on b, leaves room for both."""
+    running = {
+        "u-low-a": Running("a", 1, IMPORTANCE, False),
+        "u-low-b": Running("b", 2, 1, False),
+        "u-low-c0": Running("c", 1, 0, False),
+        "u-low-c1": Running("c", 1, 1, False),
+    }
+    case = Case({"a": 1, "b": 2, "c": 2}, running, [1, 1], [True, True], 2)
+    world = world_of(case)
+    plan = world.schedule(world.waiting["u-m0"], phase=Phase.EVICTING)
+    assert isinstance(plan, Preempt)
+    check(case, plan)
+    carry_out(world, plan)
