@@ -3,7 +3,8 @@
 This is for the phase EVICTING, in which the extender evicts by itself. In PREEMPTING, kube-scheduler asks about one
 member after the other, and victims of other preemptions count as gone. Here, pods count as running until they are gone.
 So a seat is listed with every victim that it needs, and the plan is valid whatever becomes of other preemptions.
-Seats are found one by one; at the end, one moves if the victims of others leave room for it, and its own can stay.
+Seats are found one by one; at the end, one moves if the victims of others leave room for it, and its own can stay. That
+is not done if the plan would become another one while it is carried out.
 
 Each member keeps its held seat if that is still possible, else takes a free node, else the cheapest eviction. So the
 same call gives the same plan while the plan is carried out. All seats are on offered nodes: on other nodes,
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from copy import copy
 from functools import cached_property
 
 from algorithm.interface import MemberPlan, Preempt, Victim, Wait
@@ -21,7 +23,7 @@ from algorithm.model import Pod
 from algorithm.packing.counting import SeatCounts, Seats
 from algorithm.packing.demand import Demand, demand_of
 from algorithm.packing.index import Allowed
-from algorithm.packing.nodes import NodeRoom
+from algorithm.packing.nodes import Hold, NodeRoom
 from algorithm.packing.plan import Member, hardest_first
 from algorithm.packing.preemption import release_lower
 from algorithm.packing.refusals import some
@@ -78,17 +80,24 @@ class Clearing:
 
     def _place_all(self, protected: AbstractSet[str]) -> list[tuple[Member, Eviction]] | None:
         """Seats by the first order in which all seats that there are stay; else by the first order that finds any."""
-        held, other = min(self._needed, len(self._holds)), None
+        if not self._enough():
+            return None
+        held = min(self._needed, sum([member.hold is not None for member in self._members]))
+        other = None
         for prohibited_first in self._orders():
-            with Trial(self._state.cluster, most_victims(self._needed)) as trial:
-                self._release(trial)
-                if self._seats is not None and not self._seats.enough_evictable(trial, self._offered, self._needed):
-                    return None
-                found = self._place_in(trial, prohibited_first, protected)
+            found = self._place_in(prohibited_first, protected, moves=not held)
             if found is not None and sum(_keeps_seat(*each) for each in found) == held:
                 return found
             other = other or found
         return other
+
+    def _enough(self) -> bool:
+        """Whether the number of seats can be enough."""
+        if self._seats is None:
+            return True
+        with Trial(self._state.cluster) as trial:
+            self._release(trial)
+            return self._seats.enough_evictable(trial, self._offered, self._needed)
 
     def _release(self, trial: Trial) -> None:
         for hold in self._holds:
@@ -116,20 +125,38 @@ class Clearing:
         return members
 
     def _place_in(
-        self, trial: Trial, prohibited_first: bool, protected: AbstractSet[str]
+        self, prohibited_first: bool, protected: AbstractSet[str], *, moves: bool
     ) -> list[tuple[Member, Eviction]] | None:
         """Seats for as many members as are needed, in one of the orders; the asking one comes first in the answer."""
-        evictions = self._place_each(trial, self._in_order(prohibited_first), protected)
-        if evictions is None:
-            return None
-        while self._move_one(trial, evictions):
-            pass
-        return sorted(_spare(trial, evictions), key=lambda each: each[0] is not self._asking)
+        moved = False
+        with Trial(self._state.cluster, most_victims(self._needed)) as trial:
+            self._release(trial)
+            evictions = self._place_each(trial, self._in_order(prohibited_first), protected)
+            if evictions is None:
+                return None
+            while moves and self._move_one(trial, evictions):
+                moved = True
+            plan = sorted(_spare(trial, evictions), key=lambda each: each[0] is not self._asking)
+        if moved and not self._is_made_again(plan, protected):
+            return self._place_in(prohibited_first, protected, moves=False)
+        return plan
+
+    def _is_made_again(self, plan: list[tuple[Member, Eviction]], protected: AbstractSet[str]) -> bool:
+        """Whether the same plan is made once its seats are held: it must not change while it is carried out."""
+        seats = {
+            member.uid: Hold(member.uid, eviction.node, member.demand, member.pod.priority, "")
+            for member, eviction in plan
+        }
+        again = copy(self)
+        again._members = [Member(member.pod, seats.get(member.uid)) for member in self._members]
+        again._asking = again._members[0]
+        made = again._place_all(protected)
+        return made is not None and _summary(made) == _summary(plan)
 
     def _move_one(self, trial: Trial, evictions: list[tuple[Member, Eviction]]) -> bool:
         """Move a seat to where the victims of others leave room for it, if all of its own can stay then; the most
-        expensive one for which that is possible. Whether there was any. Seats that are held already stay."""
-        costly = [number for number, (member, each) in enumerate(evictions) if each.victims and member.hold is None]
+        expensive one for which that is possible. Whether there was any."""
+        costly = [number for number, (_, each) in enumerate(evictions) if each.victims]
         for number in sorted(costly, key=lambda number: evictions[number][1].rank, reverse=True):
             member, eviction = evictions[number]
             node, start = trial.best(member.demand, self._offered), trial.mark()
@@ -248,6 +275,12 @@ def _spare(trial: Trial, evictions: list[tuple[Member, Eviction]]) -> list[tuple
         (member, eviction._replace(victims=tuple(pod for pod in eviction.victims if pod.uid not in spared)))
         for member, eviction in evictions
     ]
+
+
+def _summary(evictions: list[tuple[Member, Eviction]]) -> tuple[dict[str, str], set[str]]:
+    """Who sits where, and who goes."""
+    nodes = {member.uid: eviction.node for member, eviction in evictions}
+    return nodes, {pod.uid for _, eviction in evictions for pod in eviction.victims}
 
 
 def _keeps_seat(member: Member, eviction: Eviction) -> bool:

@@ -274,3 +274,20 @@ def test_once_a_gang_is_broken_its_other_members_go_before_those_of_a_whole_gang
     members = gang(world, 2)
     plan = world.schedule(members[0], phase=EVICTING)
     assert victims(members[0], plan) == ["u-low-a", "u-low-c"]
+
+
+def test_a_seat_does_not_move_to_room_that_the_member_could_not_make_itself():
+    """m1 may evict `b`, and leaves room for m0, which may not: once m0's seat is held there, the same plan is made."""
+    world = PackingHarness(node("n0", gpu=2), node("n1", gpu=4))
+    world.bound(pod("a", gpu=2), "n0")
+    world.bound(pod("b", gpu=4, priority=12), "n1")
+    m0, m1 = (member(f"m{i}", "g", 2, gpu=2, priority=priority) for i, priority in enumerate((10, 15)))
+    world.submit(m0, m1)
+    plan = world.schedule(m0, phase=EVICTING)
+    places = {uid: each.node for uid, each in member_plans(m0, plan).items()}
+    world.start_preempting(m0, plan)
+    for each in plan.gang_members:
+        world.start_preempting(m1, Preempt(each.victims, plan.reason, each.node))
+    again = world.schedule(m0, phase=EVICTING)
+    assert victims(m0, again) == victims(m0, plan)
+    assert {uid: each.node for uid, each in member_plans(m0, again).items()} == places
