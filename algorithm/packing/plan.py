@@ -53,7 +53,7 @@ def easiest_first(members: Sequence[Member], asking: str) -> list[Member]:
 def _rank(member: Member, asking: str) -> tuple[object, ...]:
     """The sort key that keeps equal members together: a gang's answer does not depend on which one is asked about."""
     pod = member.pod
-    return (member.uid != asking, member.demand, -pod.priority, pod.created, pod.name, pod.uid)
+    return (member.uid != asking, member.demand, -pod.priority, pod.may_preempt, pod.created, pod.name, pod.uid)
 
 
 def seat_gang(trial: Trial, members: Sequence[Member], *, asking: str, offered: Allowed, needed: int) -> Seating:

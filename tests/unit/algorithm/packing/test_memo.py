@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from algorithm.interface import Bind, Phase, Preempt, SuggestedNodes, Victim, Wait
@@ -360,14 +360,19 @@ requests = st.sampled_from([(("cpu", 1),), (("cpu", 1), ("ephemeral-storage", 1)
 
 
 @given(
-    kinds=st.lists(st.tuples(requests, st.integers(0, 1)), min_size=2, max_size=6),
+    kinds=st.lists(st.tuples(requests, st.integers(0, 1), st.booleans()), min_size=2, max_size=6),
     picks=st.tuples(st.integers(0, 5), st.integers(0, 5)),
 )
+@example(kinds=[((("cpu", 1),), 0, each) for each in (False, True, False)], picks=(0, 2))
 @settings(deadline=None, derandomize=True, database=None)
 def test_a_gang_is_seated_in_the_same_order_whichever_of_its_equal_members_asks(kinds, picks):
+    pods = [
+        Pod(namespace="ns", name=f"m{i}", uid=f"u{i}", requests=requests, priority=priority, created=str(i % 3))
+        for i, (requests, priority, _) in enumerate(kinds)
+    ]
     members = [
-        Member(Pod(namespace="ns", name=f"m{i}", uid=f"u{i}", requests=requests, priority=priority, created=str(i % 3)))
-        for i, (requests, priority) in enumerate(kinds)
+        Member(msgspec.structs.replace(each, may_preempt=may_preempt))
+        for each, (*_, may_preempt) in zip(pods, kinds, strict=True)
     ]
     one, other = (pick % len(kinds) for pick in picks)
     other = other if kinds[one] == kinds[other] else one
@@ -378,4 +383,25 @@ def test_a_gang_is_seated_in_the_same_order_whichever_of_its_equal_members_asks(
 
 
 def looks(members):
-    return [(each.demand, each.pod.priority) for each in members]
+    return [(each.demand, each.pod.priority, each.pod.may_preempt) for each in members]
+
+
+def test_members_that_must_not_preempt_come_together_whichever_mate_asks():
+    """g1 and g3 are alike: where they come among those that must not preempt does not depend on who asks."""
+    world = PackingHarness(
+        node("n0", cpu=4000, gpu=4),
+        node("n1", cpu=8000, gpu=4, pods=4),
+        node("n2", cpu=4000, gpu=4),
+        node("n3", cpu=4000, gpu=2),
+    )
+    for name, place, cpu, gpu, priority in (
+        *(("a", "n1", 500, 2, 0), ("b", "n1", 250, 1, 3), ("c", "n3", 2000, 2, 5), ("d", "n0", 1000, 2, 0)),
+        *(("e", "n0", 2000, 1, 0), ("f", "n0", 1000, 1, 1), ("g", "n2", 1000, 4, 5)),
+    ):
+        world.bound(pod(name, cpu=cpu, gpu=gpu, priority=priority), place)
+    for i in range(4):
+        mate = member(f"g{i}", "g", 4, cpu=1000, gpu=1, priority=5)
+        world.submit(msgspec.structs.replace(mate, may_preempt=i % 2 == 1))
+    for phase in Phase:
+        answers = [world.schedule(world.waiting[f"u-g{i}"], ["n1"], phase) for i in (1, 3)]
+        assert answers[0] == answers[1]
