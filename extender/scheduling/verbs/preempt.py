@@ -209,12 +209,22 @@ class PreemptHandler:
         if (backing_off := self.executor.backoff.backed_off(pod_info.uid)) is not None:
             return [PreemptAnswer(reason=backing_off)] if ours else None
         plan = self.executor.plan(pod_info, pod_info.offered)
+        if isinstance(plan, Bind) and plan.node not in offered and not self._is_open(plan.node):
+            # It was offered before it was closed. kube-scheduler does not ask for a filter while no node is left to it.
+            left = [name for name in pod_info.offered if self._is_open(name)]
+            self.offers.keep(pod_info, union(SuggestedNodes(left), offered))
+            plan = self.executor.plan(pod_info, pod_info.offered)
         if not ours and not _needs_us(pod_info, plan):
             return None
         answer, out = self._carry_out(pod_info, plan, pod_info.offered, now)
         if answer is not None:
             pod_info.refuse(answer, now, self.state.sequence)
         return [PreemptAnswer(reason=pod_info.reason or _why(plan)), *out]
+
+    def _is_open(self, name: str) -> bool:
+        """Whether the informer shows the node, ready and not cordoned."""
+        node = self.state.cache.node(name)
+        return node is not None and node.ready and not node.unschedulable
 
     def _is_all_or_nothing(self, pod: Pod) -> bool:
         gang = self.driver.gang(pod)

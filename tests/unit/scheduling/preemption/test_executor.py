@@ -11,12 +11,13 @@ from algorithm.interface import MemberPlan, Victim
 from algorithm.reasons import Code
 from extender.core.outcomes import Outcome, OutcomeKind
 from extender.scheduling.commands import Evict, EvictFinished, RecordEvent, RecordPreemption, RequeuePod
-from extender.scheduling.events import TermBegan, TermEnded
+from extender.scheduling.events import NodeSeen, TermBegan, TermEnded
 from extender.scheduling.policy import Policy, PreemptionMode
 from extender.scheduling.state.pod_info import State
 from extender.scheduling.state.preemption_record import read, written
 from extender.scheduling.writes.preemption_mark import ANNOTATION
 from tests.support.engine.direct_preemption import DIRECT, DirectPreemptionSimulation
+from tests.support.engine.objects import node
 
 
 def gang_before_full_nodes() -> tuple[DirectPreemptionSimulation, list[str], list[str]]:
@@ -580,3 +581,39 @@ def test_a_refused_pod_that_is_reported_late_is_requeued_only_if_a_preemption_ma
     assert w.filter("high").node is None
     w.deliver_all()
     assert w.state("high") is State.PREEMPTING
+
+
+def test_a_node_that_was_closed_after_it_was_offered_is_not_waited_for() -> None:
+    """No node is left to kube-scheduler, so it asks for no filter, and offers only where evictions could help."""
+    w = DirectPreemptionSimulation()
+    low = w.fill(cpu=4000)
+    w.waits("p", cpu=4000)
+    w.filter("p")
+    w.rest()
+    (first,) = w.gone()
+    closed = first.split("-")[1]
+    w.handle(NodeSeen(msgspec.structs.replace(node(closed, cpu=4000, pods=50), unschedulable=True)))
+    (other,) = (name for name in w.names if name != closed)
+    for _ in range(5):
+        w.preempt("p", other)
+        w.rest()
+        w.time_passes(30.0)
+    assert w.gone() == low
+    assert w.filter("p", other).node == other
+
+
+def test_a_node_that_is_only_late_to_be_offered_is_waited_for() -> None:
+    w = DirectPreemptionSimulation()
+    w.fill(cpu=4000)
+    w.waits("p", cpu=4000)
+    w.filter("p")
+    w.rest()
+    (first,) = w.gone()
+    freed = first.split("-")[1]
+    (other,) = (name for name in w.names if name != freed)
+    for _ in range(5):
+        w.preempt("p", other)
+        w.rest()
+        w.time_passes(30.0)
+    assert w.gone() == [first]
+    assert w.filter("p", *w.names).node == freed
