@@ -82,14 +82,20 @@ def create(name: str, settings: Mapping[str, Any] | None = None) -> SchedulerAlg
     Raises AlgorithmError if no algorithm has that name, if it was written for another version of the interface, if a
     setting is wrong (the message names each field), or if it would end the process (`sys.exit`); and what it raises.
     """
+    plugin, checked = _load(name), check_settings(name, settings)
+    with _without_end(f"algorithm {name!r} cannot be made"):
+        return plugin.create(checked)
+
+
+def check_settings(name: str, settings: Mapping[str, Any] | None = None) -> BaseModel:
+    """The settings of this algorithm, as its own model reads them. Raises AlgorithmError, as `create` does."""
     plugin = _load(name)
     with _without_end(f"settings of algorithm {name!r}"):
         try:
-            checked = plugin.settings.model_validate(dict(settings or {}))
+            checked: BaseModel = plugin.settings.model_validate(dict(settings or {}))
         except ValidationError as error:
             raise AlgorithmError(f"settings of algorithm {name!r}: {explain(error, plugin.settings)}") from error
-    with _without_end(f"algorithm {name!r} cannot be made"):
-        return plugin.create(checked)
+    return checked
 
 
 @contextmanager

@@ -409,6 +409,13 @@ def demo(
         if vpods:
             shows = "--vpods has no use for {}: it shows virtual replicas"
         raise refuse(ValueError(shows.format(", ".join(refused))))
+    if record is not None:
+        from extender.recording.files import check_own
+
+        try:
+            check_own(record)
+        except OSError as error:
+            raise refuse(error) from error
     try:
         if claims:
             from extender.demo.claims.play import ClaimsDemo

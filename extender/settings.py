@@ -394,6 +394,8 @@ def parse_yaml(text: str) -> Any:
     """Parse one YAML document, within the bounds of a configuration. Raises ValueError."""
     try:
         found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        raise ValueError(_with_line(error)) from error
     except (yaml.YAMLError, TypeError, IndexError) as error:  # PyYAML raises the last two for nonsensical values
         raise ValueError(str(error)) from error
     except RecursionError as error:
@@ -401,6 +403,13 @@ def parse_yaml(text: str) -> Any:
     if _size(found, {}) > _MOST_VALUES:
         raise ValueError(f"more than {_MOST_VALUES} values, aliases followed")
     return found
+
+
+def _with_line(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong, in one line: PyYAML names a file of its own, and draws the place."""
+    mark = error.problem_mark or error.context_mark
+    where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+    return where + ", ".join(text for text in (error.context, error.problem) if text)
 
 
 def _size(value: Any, known: dict[int, float]) -> float:

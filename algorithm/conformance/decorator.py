@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from algorithm.conformance.catalogue import CHECKS, chosen, known
 from algorithm.conformance.logs import write_logs
-from algorithm.conformance.reference import reference_of
+from algorithm.conformance.reference import how_to_open, reference_of
 from algorithm.conformance.report import test_of
 from algorithm.conformance.results import BAD, Report, Request, Result
 from algorithm.conformance.session import opted_out, request_of, run
@@ -192,4 +192,4 @@ def _log_of(report: Report, result: Result, config: pytest.Config) -> str:
     except OSError as error:
         return f"(no log was written: {error})\n"
     path = written.get(result.check)
-    return f"As a log: waggle replay {path} --step\n" if path is not None else ""
+    return f"As a log: {how_to_open(path, report.plugin)}\n" if path is not None else ""

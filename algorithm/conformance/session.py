@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -98,7 +99,7 @@ def _cut_off(names: list[str], results: dict[str, Result], stage: str, child: _C
     """What is known after the process has ended, or was ended, before it was done."""
     culprit = "calls-return" if child.was_killed else "process-survives"
     calls = tuple(child.calls())
-    during = f" in {type(calls[-1]).__name__}" if calls else ""
+    during = f" in {_method(calls[-1])}" if calls else ""
     text = f"{child.ended()}{during} while {stage}{child.output()}"
     found = {culprit: Result(check=culprit, status="failed", text=text, calls=calls)}
     if culprit in results and results[culprit].status == "failed":
@@ -205,6 +206,11 @@ class _Child:
             file.seek(max(0, self._output.stat().st_size - _MOST_OUTPUT))
             text = file.read(_MOST_OUTPUT).decode(errors="replace").strip()
         return f" (its output ends with: {text})" if text else ""
+
+
+def _method(call: Call) -> str:
+    """The method of `life` that makes this call, as in the test that is printed."""
+    return "life." + re.sub("(?<!^)(?=[A-Z])", "_", type(call).__name__).lower()
 
 
 def _message(line: bytes) -> _Message | None:

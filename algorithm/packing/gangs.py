@@ -120,7 +120,7 @@ def _declared(namespace: str, group: str, name: str | None, minimum: str | None)
     if name is None and not group:
         raise _invalid(GangKey(namespace, ""), f"annotation {GANG_MIN} needs annotation {GANG} with a name")
     gang = GangKey(namespace, group if name is None else name)
-    if not _is_name(gang.name):
+    if not is_name(gang.name):
         gang = GangKey(namespace, ascii(gang.name[:_SHOWN])[1:-1])
         raise _invalid(gang, f"annotation {GANG} must be a name of 1 to {LONGEST_NAME} plain characters")
     if minimum is None:
@@ -181,10 +181,10 @@ def read_plan(text: str) -> Plan:
     generation, seats = content.get("generation"), content.get("seats")
     if type(generation) is not int or not 0 <= generation < _MOST_GENERATIONS or not isinstance(seats, dict):
         return Plan()
-    return Plan(generation, {uid: node for uid, node in seats.items() if _is_name(uid) and _is_name(node)}, text)
+    return Plan(generation, {uid: node for uid, node in seats.items() if is_name(uid) and is_name(node)}, text)
 
 
-def _is_name(text: object) -> bool:
+def is_name(text: object) -> bool:
     """Whether the text can be a UID or the name of an object. Anyone may have written the annotation."""
     return isinstance(text, str) and 0 < len(text) <= LONGEST_NAME and text.isascii() and text.isprintable()
 

@@ -14,6 +14,7 @@ A job with templates is not translated. Raises TranslationError for a job that c
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
@@ -24,7 +25,7 @@ from msgspec.structs import replace
 from algorithm.fgd.needs import MILLI, MODEL, WHOLE, Need
 from algorithm.hived.formats.podspec import MAX_PRIORITY, OPPORTUNISTIC, SPEC
 from algorithm.model import PODS, Node, Pod, pairs
-from algorithm.packing.gangs import GANG, GANG_MIN
+from algorithm.packing.gangs import GANG, GANG_MIN, is_name
 from algorithm.registry import AlgorithmError, reads
 from extender.embedded.kubescheduler.model import NodeSelectorTerm, Requirement, SchedNode, SchedPod
 from extender.lab.workload import CPU, GPU, MEMORY, Job, MachineNode
@@ -182,9 +183,16 @@ def _whole_gpus(job: Job, assumed: Counter[str]) -> int:
 
 
 def _common(job: Job, assumed: Counter[str]) -> _Wish:
-    annotations = {GANG: job.name, GANG_MIN: str(job.pods)} if job.gang and job.pods > 1 else {}
+    annotations = {GANG: _gang_of(job), GANG_MIN: str(job.pods)} if job.gang and job.pods > 1 else {}
     gpus = _whole_gpus(job, assumed)
     return _Wish(gpus, annotations, has_affinity=bool(gpus and job.gpu_models))
+
+
+def _gang_of(job: Job) -> str:
+    """The name of its gang: its own, or, where a gang must not have such a name, one made from it."""
+    if is_name(job.name):
+        return job.name
+    return f"job-{hashlib.blake2b(job.name.encode('utf-8', 'replace'), digest_size=12).hexdigest()}"
 
 
 def _parts(job: Job, assumed: Counter[str]) -> _Wish:

@@ -80,6 +80,7 @@ def conformance(
     """
     from algorithm.conformance.catalogue import CHECKS  # noqa: PLC0415
     from algorithm.conformance.logs import write_logs  # noqa: PLC0415
+    from algorithm.conformance.reference import how_to_open  # noqa: PLC0415
     from algorithm.conformance.report import as_json, as_junit, as_text, listed  # noqa: PLC0415 - only here
 
     if list_checks:
@@ -108,7 +109,7 @@ def conformance(
         say({ReportFormat.TEXT: as_text, ReportFormat.JSON: as_json, ReportFormat.JUNIT: as_junit}[output](report))
     try:
         for result, path in write_logs(logs, report) if logs is not None else ():
-            remark(f"{path}: {result.check}; open it with: waggle replay {path} --step")
+            remark(f"{path}: {result.check}; open it with: {how_to_open(path, report.plugin)}")
     except OSError as error:
         raise refuse(error) from error
     raise typer.Exit(2 if report.unusable else 0 if report.conforms else 1)

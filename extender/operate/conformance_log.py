@@ -35,10 +35,10 @@ from algorithm.conformance.calls import (
     UpdateNode,
     last_life,
 )
+from algorithm.conformance.reference import installed_name
 from algorithm.conformance.results import Report, Result
 from algorithm.interface import Phase, SuggestedNodes
 from algorithm.model import Pod
-from algorithm.registry import available
 from extender.recording.encoding import LineWriter, fields_of_records
 from extender.recording.files import open_private
 from extender.recording.records import FORMAT, Header
@@ -80,11 +80,6 @@ def write_log(path: Path, report: Report, result: Result) -> None:
         for number, (at, event) in enumerate(events_of(result.calls), start=1):
             file.write(writer.event(number, at, event, None))
         file.write(writer.end(number))
-
-
-def installed_name(reference: str) -> str:
-    """The name by which `waggle replay` finds the plug-in: that of its entry point, or else the reference itself."""
-    return next((name for name, point in available().items() if point.value == reference), reference)
 
 
 def events_of(calls: Sequence[Call]) -> Iterator[tuple[float, Event]]:

@@ -12,7 +12,9 @@ _LONGEST = 8000
 
 
 def refuse(error: Exception) -> typer.Exit:
-    """Says why; the exit is to be raised."""
+    """Says why; the exit is to be raised. Who does not read on (`| head`) is told nothing: raises BrokenPipeError."""
+    if isinstance(error, BrokenPipeError):
+        raise error
     remark(printable(text_of(error), _LONGEST, keep="\n"), title="waggle", style="red")
     return typer.Exit(2)
 

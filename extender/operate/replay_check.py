@@ -79,7 +79,7 @@ class Counts:
 
     def text(self) -> str:
         """Return what was replayed, whether it was the same, and how fast, in one line."""
-        text = f"{self.events:,} events, {self.decisions:,} decisions, "
+        text = f"{_counted(self.events, 'event')}, {_counted(self.decisions, 'decision')}, "
         if not self.events:
             text += "nothing to replay"
         elif self.differs:
@@ -94,6 +94,10 @@ class Counts:
         faster = f": {self.passed / self.took:,.0f} times as fast" if self.took > 0 else ""
         by = "of CPU time" if self.processes == 1 else f"by up to {self.processes} processes"
         return f"{text}. {duration_text(round(self.passed, 3))} replayed in {self.took:.2f} s {by}{faster}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 class _Check:

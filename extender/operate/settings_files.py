@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from algorithm.registry import parser
+from algorithm.registry import AlgorithmError, check_settings, parser
 from extender.plan.run.configuration import as_yaml, self_contained
 from extender.settings import Settings, SettingsError, algorithm_settings, parse, parse_yaml, read_text
 
@@ -41,6 +41,10 @@ def configuration_text(file: Path, algorithm: str, *, any_algorithm: bool = Fals
         raise SettingsError(f"{file}: {error}") from error
     if settings is not None and not isinstance(settings, dict):
         raise SettingsError(f"{file}: expected fields, as `name: value`")
+    try:
+        check_settings(algorithm, settings)
+    except AlgorithmError as error:
+        raise SettingsError(f"{file}: {error}") from error
     return as_yaml({"algorithm": {"name": algorithm, "settings": settings or {}}})
 
 

@@ -80,15 +80,25 @@ def workload_of(given: Given) -> Workload:
     )
     if by_number:
         workload = replace(workload, nodes=shaped(int(given.nodes or 0), given.node_shape))
+        _check_failing(workload, f"--nodes {given.nodes}")
     elif given.node_shape is not None:
         raise OptionError("--node-shape: expected --nodes with a number of nodes")
     for path in own:
         workload = replace(workload, nodes=load(path).nodes, failures=workload.failures or load(path).failures)
+        _check_failing(workload, f"--nodes {path}")
     if not workload.nodes:
         raise OptionError("--nodes: expected a number of nodes or a file with nodes, since the trace has none")
     if not workload.jobs:
         raise OptionError("--trace: expected at least one job, got none; waggle trace show says what was left out")
     return limited(workload, given.limit)
+
+
+def _check_failing(workload: Workload, option: str) -> None:
+    """Refuse nodes that replace others of which the trace says when they fail."""
+    names = {node.name for node in workload.nodes}
+    lost = next((each.node for each in workload.failures if each.node not in names), None)
+    if lost is not None:
+        raise OptionError(f"{option}: there is no node {lost[:100]!r}, of which the trace says when it fails")
 
 
 def _is_own(path: Path) -> bool:
@@ -118,9 +128,9 @@ def runs_of(given: Given) -> list[RunOptions]:
         name, _, algorithm = text.rpartition("=")
         name = name or algorithm
         if not _NAME.fullmatch(name):
-            raise OptionError(f"--algorithm: expected NAME or NAME=ALGORITHM, got {text[:100]!r}")
+            raise OptionError(f"--algorithm: expected ALGORITHM or RUN=ALGORITHM, got {text[:100]!r}")
         if any(run.name == name for run in found):
-            raise OptionError(f"--algorithm: there are two runs of the name {name}; expected NAME=ALGORITHM for one")
+            raise OptionError(f"--algorithm: there are two runs of the name {name}; expected RUN=ALGORITHM for one")
         file = files.pop(name, None)
         if file is None and (lacking := lacks_settings(algorithm)):
             raise OptionError(f"--algorithm {name}: {lacking} {name}=FILE")
@@ -144,5 +154,5 @@ def runs_of(given: Given) -> list[RunOptions]:
 def _settings_file(text: str) -> tuple[str, Path]:
     name, equals, file = text.partition("=")
     if not (name and equals and file):
-        raise OptionError(f"--settings: expected NAME=FILE, got {text[:100]!r}")
+        raise OptionError(f"--settings: expected RUN=FILE, got {text[:100]!r}")
     return name, Path(file)

@@ -79,7 +79,7 @@ def generate(
     ] = 0.5,
     spot: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Share of jobs with low priority. Default: as published."),
+        typer.Option(min=0, max=1, help="Share of jobs with low priority. Default: an estimate."),
     ] = None,
     mtbf_days: Annotated[
         float | None, typer.Option(min=0.01, max=1e6, help="Days between two failures of a node. Default: none fails.")

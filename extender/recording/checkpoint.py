@@ -117,6 +117,8 @@ class Start(NamedTuple):
     head: CheckpointHead | None
     #: MiB that the state of the checkpoint may take.
     most_mib: int = MOST_MIB
+    #: The file that begins so, for messages.
+    name: str = "log"
 
     @property
     def number(self) -> int:
@@ -130,7 +132,7 @@ class Start(NamedTuple):
         try:
             algorithm = create(self.header.algorithm, self.header.settings)
         except AlgorithmError as error:
-            raise RecordingError(f"log:1: {printable(str(error), 1000)}") from error
+            raise RecordingError(f"{self.name}:1: {printable(str(error), 1000)}") from error
         return SchedulerStateMachine(algorithm, policy_of(self.header), epoch=self.header.epoch)
 
 

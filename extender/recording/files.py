@@ -84,6 +84,11 @@ class OwnFolder:
         return number
 
 
+def check_own(folder: Path) -> None:
+    """Make the folder if need be, and raise OSError, as OwnFolder does, if a server could not record into it."""
+    os.close(_own(folder))
+
+
 def _own(folder: Path) -> int:
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -130,8 +135,7 @@ def open_private(path: Path) -> IO[bytes]:
     others could read the new content. A new file replaces it in one step, which also follows no symbolic link.
     """
     _check_replaceable(path)
-    new = _temporary(path)
-    file = _create(new)
+    new, file = _created_beside(path)
     try:
         new.replace(path)
     except OSError:
@@ -141,8 +145,13 @@ def open_private(path: Path) -> IO[bytes]:
     return file
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.new")
+def _created_beside(path: Path) -> tuple[Path, IO[bytes]]:
+    """A new temporary file that is to replace the one at `path`. Raises OSError, with the name of that one."""
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        return new, _create(new)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _create(new: Path) -> IO[bytes]:
@@ -176,8 +185,7 @@ class CompressedFile:
         self._temporary: Path | None = None
         if complete:
             _check_replaceable(path)
-            self._temporary = _temporary(path)
-            self._file = _create(self._temporary)
+            self._temporary, self._file = _created_beside(path)
         else:
             self._file = open_private(path)
         self._deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)

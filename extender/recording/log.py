@@ -286,5 +286,5 @@ def _recording(segments: list[Segment], checkpoints: list[CheckpointHead]) -> Re
     heads += [segment.joined for segment in segments if segment.joined is not None]
     starts = [Start(header, head) for head in sorted(heads, key=lambda each: each.number)]
     if header.first == 1:
-        starts.insert(0, Start(header, None))
+        starts.insert(0, Start(header, None, name=str(segments[0].path)))
     return Recording(tuple(segments), tuple(starts))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,11 +39,16 @@ class Cost(NamedTuple):
     def times(self) -> float:
         return self.seconds * _US / (self.replay * self.events)
 
+    @property
+    def density(self) -> float:
+        """Events a second; infinite if all came at once."""
+        return self.events / self.seconds if self.seconds else math.inf
+
 
 def cost_of(recording: Recording, rounds: int) -> Cost | None:
-    """Measure one run; None if it has less than two events. A log with a gap is measured up to it."""
+    """Measure one run; None if it has no event. A log with a gap is measured up to it."""
     steps = [item for item in recording.steps() if isinstance(item, Step)]
-    if len(steps) < 2:
+    if not steps:
         return None
 
     def read() -> None:
@@ -83,10 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for number, recording in enumerate(open_log(path).recordings, start=1):
             cost = cost_of(recording, chosen.rounds)
             if cost is None:
-                print(f"{f'{path}, run {number}':<40} has too few events to be measured")
+                print(f"{f'{path}, run {number}':<40} has no event")
                 continue
             print(
-                f"{f'{path}, run {number}':<40} {cost.events:>9,} {cost.events / cost.seconds:>9,.1f} "
+                f"{f'{path}, run {number}':<40} {cost.events:>9,} {cost.density:>9,.1f} "
                 f"{cost.reading:>5.1f} us {cost.deciding:>5.1f} us {cost.replay:>5.1f} us {cost.times:>13,.0f}"
             )
     return 0

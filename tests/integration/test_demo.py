@@ -463,3 +463,10 @@ def test_the_demo_of_vpods_refuses_what_it_cannot_use(arguments: tuple[str, ...]
     done = CliRunner().invoke(app, ["demo", *arguments])
     assert done.exit_code == 2
     assert named in done.stderr
+
+
+def test_a_folder_that_cannot_be_recorded_into_is_refused_before_anything_starts(tmp_path: Path):
+    (tmp_path / "other").touch()
+    done = CliRunner().invoke(app, ["demo", "--record", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "has other files (other)" in done.stderr

@@ -54,6 +54,10 @@ def _read(found: list[Found], given: list[Path], problems: Problems) -> Workload
         what = f"files of {' and '.join(formats)}"
         raise TraceError(f"{', '.join(map(str, given))}: expected files of one format, got {what}")
     form = next(iter(formats.values()))
+    if problems.skip and form is own.FORMAT:
+        raise TraceError(
+            f"{', '.join(map(str, given))}: a workload of Waggle has no lines to leave out (--skip-broken)"
+        )
     paths: dict[str, Path] = {}
     for each in found:
         if each.part.name in paths:

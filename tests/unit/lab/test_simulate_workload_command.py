@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from extender.cli import app
 from extender.lab.comparing import Comparison
 from extender.lab.results import decode
-from extender.lab.workload import GPU, Job
+from extender.lab.workload import GPU, Job, NodeFailure
 from extender.lab.workload_file import encode
 from tests.support.lab.hived import hived_settings
 from tests.support.lab.workloads import random_workload
@@ -150,8 +150,8 @@ def test_settings_are_those_of_a_run(trace: Path, tmp_path: Path) -> None:
     [
         (("--algorithm", "nobody"), "no algorithm named 'nobody' is installed"),
         (("--algorithm", "packing", "--algorithm", "packing"), "there are two runs of the name packing"),
-        (("--algorithm", "a b=packing"), "--algorithm: expected NAME or NAME=ALGORITHM, got 'a b=packing'"),
-        (("--algorithm", "packing", "--settings", "x"), "--settings: expected NAME=FILE, got 'x'"),
+        (("--algorithm", "a b=packing"), "--algorithm: expected ALGORITHM or RUN=ALGORITHM, got 'a b=packing'"),
+        (("--algorithm", "packing", "--settings", "x"), "--settings: expected RUN=FILE, got 'x'"),
         (
             ("--algorithm", "packing", "--settings", "fgd=/none"),
             "--settings: fgd: expected the name of a run (packing)",
@@ -161,6 +161,7 @@ def test_settings_are_those_of_a_run(trace: Path, tmp_path: Path) -> None:
         (("--algorithm", "packing", "--nodes", "0"), "nodes: expected 1 to 20000, got 0"),
         (("--algorithm", "packing", "--node-shape", "cpu=1"), "--node-shape: expected --nodes with a number of nodes"),
         (("--algorithm", "packing", "--nodes", "/none"), "/none: No such file or directory"),
+        (("--algorithm", "packing", "--skip-broken"), "a workload of Waggle has no lines to leave out (--skip-broken)"),
         (("--algorithm", "packing", "--resume", "/none"), "/none: No such file or directory"),
         (("--algorithm", "packing", "--json", "/none/out"), "/none/out: expected a file in a folder that exists"),
     ],
@@ -264,3 +265,13 @@ def test_a_workload_may_begin_with_a_byte_order_mark(trace: Path, tmp_path: Path
     done = simulate("--trace", marked, "--nodes", marked, "--algorithm", "packing")
     assert done.exit_code == 0, done.output
     assert done.stdout == simulate("--trace", trace, "--nodes", trace, "--algorithm", "packing").stdout
+
+
+def test_nodes_in_the_place_of_those_that_fail_are_refused_with_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    workload = random_workload(1)
+    path.write_bytes(encode(replace(workload, failures=(NodeFailure(workload.nodes[0].name, 1.0, 2.0),))))
+    done = simulate("--trace", path, "--algorithm", "packing", "--nodes", "4")
+    assert done.exit_code == 2
+    assert "--nodes 4: there is no node" in told(done)
+    assert "of which the trace says when it fails" in told(done)

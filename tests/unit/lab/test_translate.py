@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from algorithm.fgd.needs import Need, need_of
 from algorithm.hived.formats.podspec import SPEC, parse_spec
 from algorithm.model import Node, Pod
+from algorithm.packing.gangs import is_name
 from extender.embedded.kubescheduler.cluster import NodeInfo
 from extender.embedded.kubescheduler.filters import static_refusal
 from extender.lab.translate import GPUS, TranslationError, Translator, node_of
@@ -114,3 +115,10 @@ def test_records_are_used_as_they_are() -> None:
     assert made.pod == replace(pod, node_name="", phase="Pending")
     assert Translator("hived").pods(replace(GANG, arrival=0.0, templates=(pod,)))[0].pod == pod
     assert node_of(MachineNode("n0", {}, record=node)).node is node
+
+
+@pytest.mark.parametrize("name", ["\u00dc", "a\n", "a" * 300])
+def test_a_gang_has_a_name_that_gangs_may_have(name: str) -> None:
+    made, other = (annotations("packing", replace(GANG, name=each))["waggle.dev/gang"] for each in (name, f"{name}2"))
+    assert is_name(made)
+    assert made != other

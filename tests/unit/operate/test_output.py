@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from extender.cli import app
 from extender.demo.report import show_farewell, show_report
 from extender.demo.workloads import Act, Expect
+from extender.operate.refusal import refuse
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\u202e\u2028evil"
 
@@ -103,3 +104,9 @@ def test_the_demo_shows_reasons_and_names() -> None:
     show_farewell(console, False, outlook, 1.0)
     assert_shows_it_and_does_nothing(out.getvalue())
     assert "[red]" in out.getvalue()
+
+
+def test_who_does_not_read_on_is_told_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BrokenPipeError):
+        refuse(BrokenPipeError())
+    assert capsys.readouterr().err == ""

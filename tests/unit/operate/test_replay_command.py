@@ -301,7 +301,7 @@ def test_the_sum_of_all_runs_says_how_many_of_them_differ(two_runs: Path) -> Non
     assert f"run 1 of 2, {first}: after 4 events with the same answers" in result.output
     sum_of_all = result.output.splitlines()[-1]
     assert sum_of_all.startswith("all 2 runs: 9 events, ")
-    assert " decisions, replayed up to a divergence in one of them. " in sum_of_all
+    assert " decision, replayed up to a divergence in one of them. " in sum_of_all
 
 
 @pytest.mark.parametrize(("options", "shown"), [([], "run 2 of 2"), (["--run", "1"], "run 1 of 2")])

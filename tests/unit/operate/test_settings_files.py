@@ -76,3 +76,10 @@ def test_the_demo_takes_a_configuration_too(tmp_path: Path):
     file = written(tmp_path, "algorithm: {name: packing, settings: {strategy: heap}}")
     with pytest.raises(DemoInputError, match="strategy"):
         Demo(settings=file).run()
+
+
+def test_errors_name_the_file_and_the_place(tmp_path: Path):
+    with pytest.raises(SettingsError, match=r"new.yaml: settings of algorithm 'packing': strategy: .*did you mean"):
+        configuration_text(written(tmp_path, "strategy: sprea"), "packing")
+    with pytest.raises(SettingsError, match=r"new.yaml: line 2, column 5: mapping values are not allowed here$"):
+        configuration_text(written(tmp_path, "a: 1\nb: c: d"), "packing")

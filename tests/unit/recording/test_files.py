@@ -199,3 +199,11 @@ def test_what_was_flushed_is_there_and_a_complete_file_only_at_its_end(tmp_path:
 def test_an_abandoned_complete_file_leaves_nothing(tmp_path: Path) -> None:
     CompressedFile(tmp_path / "a", complete=True).abandon()
     assert not list(tmp_path.iterdir())
+
+
+def test_an_error_names_the_file_that_was_to_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "a"
+    for complete in (False, True):
+        with pytest.raises(FileNotFoundError) as caught:
+            CompressedFile(path, complete=complete)
+        assert caught.value.filename == str(path)

@@ -211,7 +211,7 @@ def test_a_gap_that_the_server_has_written_down_is_read(folder: Path) -> None:
     said: list[str] = []
     assert check(open_log(folder), said.append) == SAME
     assert f"events 8 to {EVENTS} are not replayed: the disk was full" in said
-    assert f"decisions, all the same; {EVENTS - 7} more are not in the log, or not replayed" in said[-1]
+    assert f"all the same; {EVENTS - 7} more are not in the log, or not replayed" in said[-1]
 
 
 def test_a_file_that_was_deleted_before_a_gap_is_a_part_of_it(folder: Path) -> None:

@@ -51,8 +51,8 @@ def test_it_is_named_with_the_call(name: str, check: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("EXITS", "the process ended by itself, with status 3 in Ask"),
-        ("KILLS_ITSELF", "the process was ended by SIGKILL in Ask"),
+        ("EXITS", "the process ended by itself, with status 3 in life.ask"),
+        ("KILLS_ITSELF", "the process was ended by SIGKILL in life.ask"),
     ],
 )
 def test_the_end_of_the_process_is_named_with_the_calls_of_its_last_life(name: str, text: str) -> None:
