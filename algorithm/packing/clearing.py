@@ -32,6 +32,9 @@ from algorithm.packing.trial import Trial, most_victims
 from algorithm.packing.victims import Eviction, Evictor
 from algorithm.reasons import Code, reason
 
+#: How often all seats are looked at that might move: one that has moved may leave room for others.
+_ROUNDS = 3
+
 
 class Clearing:
     """Makes the plan for one pod and its gang, on the present state. Every method leaves the state as it was.
@@ -85,7 +88,7 @@ class Clearing:
         held = min(self._needed, sum([member.hold is not None for member in self._members]))
         other = None
         for prohibited_first in self._orders():
-            found = self._place_in(prohibited_first, protected, moves=not held)
+            found = self._place_in(prohibited_first, protected, may_move=not held)
             if found is not None and sum(_keeps_seat(*each) for each in found) == held:
                 return found
             other = other or found
@@ -125,20 +128,20 @@ class Clearing:
         return members
 
     def _place_in(
-        self, prohibited_first: bool, protected: AbstractSet[str], *, moves: bool
+        self, prohibited_first: bool, protected: AbstractSet[str], *, may_move: bool
     ) -> list[tuple[Member, Eviction]] | None:
         """Seats for as many members as are needed, in one of the orders; the asking one comes first in the answer."""
-        moved = False
+        rounds = 0
         with Trial(self._state.cluster, most_victims(self._needed)) as trial:
             self._release(trial)
             evictions = self._place_each(trial, self._in_order(prohibited_first), protected)
             if evictions is None:
                 return None
-            while moves and self._move_one(trial, evictions):
-                moved = True
+            while may_move and rounds < _ROUNDS and self._move(trial, evictions):
+                rounds += 1
             plan = sorted(_spare(trial, evictions), key=lambda each: each[0] is not self._asking)
-        if moved and not self._is_made_again(plan, protected):
-            return self._place_in(prohibited_first, protected, moves=False)
+        if rounds and not self._is_made_again(plan, protected):
+            return self._place_in(prohibited_first, protected, may_move=False)
         return plan
 
     def _is_made_again(self, plan: list[tuple[Member, Eviction]], protected: AbstractSet[str]) -> bool:
@@ -153,22 +156,28 @@ class Clearing:
         made = again._place_all(protected)
         return made is not None and _summary(made) == _summary(plan)
 
-    def _move_one(self, trial: Trial, evictions: list[tuple[Member, Eviction]]) -> bool:
-        """Move a seat to where the victims of others leave room for it, if all of its own can stay then; the most
-        expensive one for which that is possible. Whether there was any."""
+    def _move(self, trial: Trial, evictions: list[tuple[Member, Eviction]]) -> bool:
+        """Move seats to where the victims of others leave room for them, each if all of its own can stay then, the most
+        expensive ones first. Whether there were any."""
+        hopeless: set[Demand] = set()
+        moved = False
         costly = [number for number, (_, each) in enumerate(evictions) if each.victims]
         for number in sorted(costly, key=lambda number: evictions[number][1].rank, reverse=True):
             member, eviction = evictions[number]
-            node, start = trial.best(member.demand, self._offered), trial.mark()
+            node = None if member.demand in hopeless else trial.best(member.demand, self._offered)
             if node is None:
+                hopeless.add(member.demand)
                 continue
+            start = trial.mark()
             trial.take(node, member.demand)
             trial.give(eviction.node, member.demand)
             if all(_stays(trial, pod) for pod in eviction.victims):
                 evictions[number] = member, Eviction.none_needed(node)
-                return True
-            trial.back_to(start)
-        return False
+                moved = True
+                hopeless.clear()
+            else:
+                trial.back_to(start)
+        return moved
 
     def _place_each(
         self, trial: Trial, members: list[Member], protected: AbstractSet[str]

@@ -291,3 +291,17 @@ def test_a_seat_does_not_move_to_room_that_the_member_could_not_make_itself():
     again = world.schedule(m0, phase=EVICTING)
     assert victims(m0, again) == victims(m0, plan)
     assert {uid: each.node for uid, each in member_plans(m0, again).items()} == places
+
+
+def test_many_seats_move_to_one_large_room():
+    """The cheapest seats are on small nodes. The last one needs a large node, whose only pod leaves room for all."""
+    size = 20
+    small = [f"n{i:02}" for i in range(size - 1)]
+    world = PackingHarness(*(node(name, gpu=1) for name in small), node("large", gpu=size))
+    for name in small:
+        world.bound(pod(f"low-{name}", gpu=1), name)
+    world.bound(pod("big", gpu=size, priority=1), "large")
+    members = gang(world, size)
+    plan = world.schedule(members[0], phase=EVICTING)
+    assert victims(members[0], plan) == ["u-big"]
+    assert {each.node for each in member_plans(members[0], plan).values()} == {"large"}
