@@ -9,8 +9,8 @@ together in front of one algorithm.
 
 Promises: every verb is answered (filter and preempt in the same call, bind when its outcome is known); the same events
 give the same instructions, if `next_due` is asked after each, which tidies up the timers and so decides who comes first
-of those that are due together; callers, informers and algorithms cannot make `handle` raise: an exception out of it is a
-bug of the engine itself. `validate()` derives every invariant again and raises AssertionError with the pod's history.
+of those that are due together; callers, informers and algorithms cannot make `handle` raise: an exception out of it is
+a bug of the engine itself. `validate()` derives every invariant again and raises AssertionError with the pod's history.
 """
 
 from __future__ import annotations
