@@ -64,6 +64,11 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     unschedulable: bool = False
     ready: bool = True
 
+    @property
+    def takes_pods(self) -> bool:
+        """Whether it is ready and not cordoned."""
+        return self.ready and not self.unschedulable
+
 
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A pod. `requests` is what the whole pod takes on a node; `limits` has every limit, summed over containers.

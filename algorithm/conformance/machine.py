@@ -310,7 +310,7 @@ def _machine(world: World, begin: Callable[[], Life], finish: Callable[[Life], N
             self, data: st.DataObject, pick: int, spare: type[Protect] | type[Linger] | None
         ) -> None:
             """Pods of low priority fill one node; then its plan is accepted, or its victims cannot be evicted."""
-            well = {name for name, node in self.life.nodes.items() if node.ready and not node.unschedulable}
+            well = {name for name, node in self.life.nodes.items() if node.takes_pods}
             offer = (self.pick(self.busy_nodes() & well or well or self.life.nodes, pick),)
             self.fill(data, offer, _MOST_TO_FILL)
             gang = (msgspec.structs.replace(pod, priority=_HIGH) for pod in self.new_pods(data))

@@ -413,7 +413,7 @@ def _groups_of(proposed: _Remembered) -> Iterator[Group]:
 
 
 def _is_healthy(node: Node) -> bool:
-    return node.ready and not node.unschedulable
+    return node.takes_pods
 
 
 def _nothing_else(pod: Pod, said: Pairs) -> Pairs:

@@ -71,7 +71,7 @@ class NodeRoom:
     @property
     def schedulable(self) -> bool:
         """Whether the node is known, ready and not cordoned, and so may be used even if it was not offered."""
-        return self.node is not None and self.node.ready and not self.node.unschedulable
+        return self.node is not None and self.node.takes_pods
 
     @property
     def empty(self) -> bool:

@@ -130,7 +130,7 @@ class _Copy:
 
     @cached_property
     def _offered(self) -> SuggestedNodes:
-        return SuggestedNodes(sorted(node.name for node in self._nodes if node.ready and not node.unschedulable))
+        return SuggestedNodes(sorted(node.name for node in self._nodes if node.takes_pods))
 
     def _gang(self, pod: Pod) -> str:
         try:

@@ -71,7 +71,7 @@ def comparable(life: Life, algorithm: Guarded) -> Observation:
 
 
 def _are_all_well(life: Life) -> bool:
-    well = {name for name, node in life.nodes.items() if node.ready and not node.unschedulable}
+    well = {name for name, node in life.nodes.items() if node.takes_pods}
     return well == life.nodes.keys() | set(life.node_names)
 
 

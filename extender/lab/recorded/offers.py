@@ -52,7 +52,7 @@ class Offers:
 
     def node(self, node: Node, now: float) -> None:
         """The node is there, or has changed."""
-        takes = node.ready and not node.unschedulable
+        takes = node.takes_pods
         known = self._nodes.get(node.name)
         if known is None or not known.takes_pods:
             free = dict(node.allocatable)

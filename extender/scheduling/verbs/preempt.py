@@ -224,7 +224,7 @@ class PreemptHandler:
     def _is_open(self, name: str) -> bool:
         """Whether the informer shows the node, ready and not cordoned."""
         node = self.state.cache.node(name)
-        return node is not None and node.ready and not node.unschedulable
+        return node is not None and node.takes_pods
 
     def _is_all_or_nothing(self, pod: Pod) -> bool:
         gang = self.driver.gang(pod)

@@ -292,7 +292,7 @@ class ClaimService:
             if change.kind is ChangeKind.GONE:
                 events.append(NodeGone(node.name))
             else:
-                events.append(NodeSeen(node.name, serves=node.ready and not node.unschedulable))
+                events.append(NodeSeen(node.name, serves=node.takes_pods))
         self.runtime.handle(*events)
 
     def _pods_changed(self, changes: list[Change[WarmPod]]) -> None:

@@ -147,7 +147,7 @@ def host_node(node: Node) -> HostNode:
     """Return whether pods on this node can be used, and its zone."""
     zone = next((value for name, value in node.labels if name == ZONE), "")
     taints = tuple(sorted((each.key, each.value) for each in node.taints if each.effect == "NoExecute"))
-    return HostNode(node.name, serves=node.ready and not node.unschedulable, zone=zone, taints=taints)
+    return HostNode(node.name, serves=node.takes_pods, zone=zone, taints=taints)
 
 
 def pods_in(namespace: str) -> Resource[Seen]:

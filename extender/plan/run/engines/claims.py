@@ -116,7 +116,7 @@ class Claims:
 
     def node_seen(self, node: SchedNode, /) -> None:
         if self._is_used:
-            self._events.append(events.NodeSeen(node.name, node.node.ready and not node.node.unschedulable))
+            self._events.append(events.NodeSeen(node.name, node.node.takes_pods))
 
     def node_gone(self, name: str, /) -> None:
         if self._is_used:

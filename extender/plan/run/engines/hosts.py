@@ -16,7 +16,7 @@ _ZONE = "topology.kubernetes.io/zone"
 
 def host_node(node: Node) -> HostNode:
     taints = tuple((taint.key, taint.value) for taint in node.taints if taint.effect == "NoExecute")
-    return HostNode(node.name, node.ready and not node.unschedulable, lookup(node.labels, _ZONE) or "", taints)
+    return HostNode(node.name, node.takes_pods, lookup(node.labels, _ZONE) or "", taints)
 
 
 def host_pod(pod: PlanPod) -> HostPod:
