@@ -1,9 +1,13 @@
 """Places a gang as a whole: each member gets a node, or, if too few members find one, none does.
 
-Members are placed one after the other, each where it packs best: first those for which room is held, then the
-hardest to place. If this is not enough and members differ in size, a second try places the asking pod first and then
-the easiest. For members of different sizes this is a heuristic (the exact problem is bin packing, NP-hard). For members
-of one size it is exact.
+Members are placed one after the other, each where it packs best: first those for which room is held, then the hardest
+to place. If this is not enough and members differ in size, other orders are tried: the easiest first, and those that
+need most of one resource first. For members of different sizes this is a heuristic (the exact problem is bin packing,
+NP-hard). For members of one size it is exact.
+
+If every member must have a place, the orders of sizes do not depend on which one is asked about: a gang that is refused
+for one member, which then evicts others, must not fit for the next one. Else the asking one must not be among those
+that are left out: it comes first of all where the easiest do, and everywhere first among its equals.
 """
 
 from __future__ import annotations
@@ -17,6 +21,9 @@ from algorithm.packing.demand import Demand, demand_of, size
 from algorithm.packing.index import Allowed
 from algorithm.packing.nodes import Hold
 from algorithm.packing.trial import Trial
+
+#: The orders in which the members of a gang are placed until one of them is enough: each costs a search.
+_MOST_ORDERS = 6
 
 
 class Member:
@@ -40,20 +47,53 @@ class Seating:
 
 
 def hardest_first(members: Sequence[Member], asking: str) -> list[Member]:
-    """Members with a hold first, then by size, the asking one first of its size, equal ones together, then by age."""
-    bulk = {demand: [-part for part in size(demand)] for demand in {member.demand for member in members}}
-    return sorted(members, key=lambda m: (m.hold is None, bulk[m.demand], *_rank(m, asking)))
+    """Members with a hold first, then by size, equal ones together: the asking one first of them, then by age."""
+    return _in_order(members, _by_size(members), asking)
 
 
-def easiest_first(members: Sequence[Member], asking: str) -> list[Member]:
-    bulk = {demand: size(demand) for demand in {member.demand for member in members}}
-    return sorted(members, key=lambda m: (m.uid != asking, m.hold is None, bulk[m.demand], *_rank(m, asking)))
+def orders(members: Sequence[Member], asking: str, *, spare: bool) -> Iterator[list[Member]]:
+    """The orders that are tried for a gang, at most _MOST_ORDERS, no order of demands twice.
+
+    `spare`: whether some members may be left out, but not the asking one.
+    """
+    hardest = _by_size(members)
+    yield _in_order(members, hardest, asking)
+    if len(hardest) == 1:
+        return
+    easiest = sorted(hardest, key=lambda demand: (size(demand), demand))
+    tried = [hardest]
+    for demands in (easiest, *_most_of_one_resource_first(hardest)):
+        if demands not in tried and len(tried) < _MOST_ORDERS:
+            tried.append(demands)
+            order = _in_order(members, demands, asking)
+            yield sorted(order, key=lambda member: member.uid != asking) if spare and demands is easiest else order
 
 
-def _rank(member: Member, asking: str) -> tuple[object, ...]:
-    """The sort key that keeps equal members together: a gang's answer does not depend on which one is asked about."""
-    pod = member.pod
-    return (member.uid != asking, member.demand, -pod.priority, pod.may_preempt, pod.created, pod.name, pod.uid)
+def _by_size(members: Sequence[Member]) -> list[Demand]:
+    """The different demands, the hardest first."""
+    return sorted({m.demand for m in members}, key=lambda demand: ([-part for part in size(demand)], demand))
+
+
+def _most_of_one_resource_first(demands: Sequence[Demand]) -> Iterator[list[Demand]]:
+    amounts = {demand: dict(demand) for demand in demands}
+    for name in sorted({name for demand in demands for name, _ in demand}):
+        yield sorted(demands, key=lambda demand: -amounts[demand].get(name, 0))
+
+
+def _in_order(members: Sequence[Member], demands: Sequence[Demand], asking: str) -> list[Member]:
+    """Members with a hold first, then in this order of their demands.
+
+    Equal members come together: a gang's answer does not depend on which of them is asked about.
+    """
+    rank = {demand: number for number, demand in enumerate(demands)}
+
+    def key(member: Member) -> tuple[object, ...]:
+        pod = member.pod
+        mine = member.uid != asking
+        where = member.hold is None, rank[member.demand]
+        return (*where, mine, -pod.priority, pod.may_preempt, pod.created, pod.name, pod.uid)
+
+    return sorted(members, key=key)
 
 
 def seat_gang(trial: Trial, members: Sequence[Member], *, asking: str, offered: Allowed, needed: int) -> Seating:
@@ -64,10 +104,12 @@ def seat_gang(trial: Trial, members: Sequence[Member], *, asking: str, offered: 
     failed.
     """
     start = trial.mark()
-    seating = _seat_in_order(trial, hardest_first(members, asking), asking, offered, needed)
-    if seating.left_out is not None and len({member.demand for member in members}) > 1:
+    seating = Seating()
+    for order in orders(members, asking, spare=needed < len(members)):
         trial.back_to(start)
-        seating = _seat_in_order(trial, easiest_first(members, asking), asking, offered, needed)
+        seating = _seat_in_order(trial, order, asking, offered, needed)
+        if seating.left_out is None:
+            break
     return seating
 
 

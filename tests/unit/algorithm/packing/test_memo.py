@@ -18,7 +18,7 @@ from algorithm.packing import memo, perdemand
 from algorithm.packing.demand import demand_of
 from algorithm.packing.nodes import Cluster
 from algorithm.packing.perdemand import PerDemand
-from algorithm.packing.plan import Member, easiest_first, hardest_first
+from algorithm.packing.plan import Member, hardest_first, orders
 from algorithm.packing.preemption import Effort
 from algorithm.reasons import Code
 from tests.support.packing.harness import FILTERING, PREEMPTING, PackingHarness, member, node, pod, shown
@@ -376,8 +376,10 @@ def test_a_gang_is_seated_in_the_same_order_whichever_of_its_equal_members_asks(
     ]
     one, other = (pick % len(kinds) for pick in picks)
     other = other if kinds[one] == kinds[other] else one
-    for order in (hardest_first, easiest_first):
-        assert looks(order(members, members[one].uid)) == looks(order(members, members[other].uid))
+    for spare in (True, False):
+        asked = (orders(members, members[each].uid, spare=spare) for each in (one, other))
+        for tried, tried_then in zip(*asked, strict=True):
+            assert looks(tried) == looks(tried_then)
     rest = [[each for each in members if each is not members[out]] for out in (one, other)]
     assert looks(hardest_first(rest[0], "")) == looks(hardest_first(rest[1], ""))
 
