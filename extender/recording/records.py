@@ -19,6 +19,8 @@ FORMATS = (1, 2)
 Seconds = Annotated[float, msgspec.Meta(ge=-3e10, le=3e10)]
 #: Fields of the policy by their names in older recordings.
 _RENAMED = {"protection": "eviction_backoff"}
+#: Limits that older releases did not have, with the values that stand for what they did.
+_LATER_LIMITS = {"unasked": 0.0}
 
 
 class RecordingError(ValueError):
@@ -85,12 +87,15 @@ class Gap(NamedTuple):
 
 
 def policy_of(header: Header) -> Policy:
-    """Return the recorded policy; missing fields have their defaults.
+    """Return the recorded policy; missing fields have their defaults, or what stands for how it was without them.
 
     Raises RecordingError if it has a value that this Waggle does not know, or cannot read.
     """
     policy = {_RENAMED.get(name, name): value for name, value in header.policy.items()}
-    unknown = [*_unknown(policy, Policy), *_unknown(policy.get("limits", {}), Limits)]
+    unknown = _unknown(policy, Policy)
+    if isinstance(limits := policy.get("limits", {}), dict):
+        policy["limits"] = _LATER_LIMITS | limits
+        unknown += _unknown(limits, Limits)
     if unknown:
         raise RecordingError(f"log:1: the policy has what this Waggle does not know: {', '.join(unknown)}")
     try:

@@ -32,6 +32,9 @@ class Limits:
     settle: float = 1.0
     #: How long kube-scheduler may take to try a complete gang by itself.
     gather: float = 0.3
+    #: How long kube-scheduler may take to try a refused pod for which room is kept: as long as its longest back-off.
+    #: 0: it has all the time it likes.
+    unasked: float = 10.0
     #: The interval between two batches of requeued pods.
     requeue_pause: float = 1.0
     #: How long victims that were named to kube-scheduler count as being evicted, although no informer shows it.

@@ -3,10 +3,11 @@
     refused: park --> [parked on ROOM] --- room freed by our doing ---------> in line --> RequeuePod (in batches)
                        [and its GANG] ---- the gang is complete --------------^ ^   |
                             |                                                   |   +--> asked meanwhile: out of line
-                            +--- asked again while the informer was behind -----+
+                            +--- asked while the informer was behind, or -------+
+                                 room is kept for it, and nobody asks
 
 kube-scheduler requeues a waiting pod by itself when a pod is deleted or a node changes: it watches both. It cannot see
-the following three changes. For these, we requeue the pod: an annotation makes kube-scheduler try it again.
+the following four changes. For these, we requeue the pod: an annotation makes kube-scheduler try it again.
 
 * A proposal was withdrawn. For kube-scheduler that room was never taken.
 * A pod was deleted, and kube-scheduler's informer showed it *before ours did*. kube-scheduler asked at once, and was
@@ -15,6 +16,8 @@ the following three changes. For these, we requeue the pod: an annotation makes 
 * A gang is complete. Nothing announces that. If the last member is bound at once, kube-scheduler may try the others
   because of that bind (1.36 does, 1.30 does not). So the others are requeued `gather` seconds later, unless
   kube-scheduler has asked about them meanwhile.
+* Room is kept for a pod that was refused: its gang found places for all when a member was asked about that had other
+  nodes to choose from, say. So it is requeued `unasked` seconds later, unless kube-scheduler has asked meanwhile.
 
 `policy.Limits` has these times.
 """
@@ -103,6 +106,14 @@ class Requeuer:
             pod_info = self.state.pods.get(uid)
             if pod_info is not None and pod_info is not by:
                 self.enqueue(pod_info, now, after=self._limits.gather)
+
+    def room_kept(self, uid: str, now: float) -> None:
+        """The algorithm keeps room for this waiting pod: queue it if it was refused."""
+        pod_info = self.state.pods.get(uid)
+        if pod_info is None or pod_info.state is not State.WAITING:
+            return
+        if pod_info.requeuable and self._limits.unasked:
+            self.enqueue(pod_info, now, after=self._limits.unasked)
 
     def room_shown(self, now: float) -> None:
         """The informer shows free room. kube-scheduler sees it too, earlier or later than we do."""

@@ -5,10 +5,10 @@
         +------- `policy.reservation_timeout` seconds are over ---> LAPSED --- placed or gone ---> (forgotten)
 
 A gang's plan keeps seats for members that kube-scheduler has not asked about yet. kube-scheduler asks within seconds,
-unless its own plug-ins accept no node for the pod: then the seat would be kept for as long as the pod waits. An
-algorithm has no timer, so the deadlines are here: the algorithm names the pods that it keeps room for, and receives the
-set of those whose room has lapsed. Such a pod loses only its seat: it is placed like any other when kube-scheduler asks
-about it.
+also about those that were refused before (`requeue.py` sees to it), unless its own plug-ins accept no node for the pod:
+then the seat would be kept for as long as the pod waits. An algorithm has no timer, so the deadlines are here: the
+algorithm names the pods that it keeps room for, and receives the set of those whose room has lapsed. Such a pod loses
+only its seat: it is placed like any other when kube-scheduler asks about it.
 
 A pod's author can end a seat and bring it back, for example by changing the gang's minimum. So the time for which a
 seat was kept is remembered for equally long, and counts when the seat comes back: no author can keep a seat for more
@@ -75,6 +75,7 @@ class Reservations:
             self.lapses.discard(uid)
         for uid in sorted(reserved - known):
             self.lapses.set(uid, now - self._kept(uid, now) + self.state.policy.reservation_timeout)
+            self.requeuer.room_kept(uid, now)
         self._spent = {
             uid: (kept, ended) for uid, (kept, ended) in self._spent.items() if now < ended + kept and self._waits(uid)
         }

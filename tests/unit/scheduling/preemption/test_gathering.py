@@ -10,7 +10,7 @@ from algorithm.registry import create
 from extender.scheduling.commands import RequeuePod
 from extender.scheduling.events import FilterAnswer, FilterRequested, NodeSeen, PodGone, PodSeen, Synced, Ticked
 from extender.scheduling.machine import SchedulerStateMachine
-from extender.scheduling.policy import Policy
+from extender.scheduling.policy import Limits, Policy
 from tests.support.engine.harness import only
 from tests.support.engine.objects import node, pod
 
@@ -18,8 +18,8 @@ from tests.support.engine.objects import node, pod
 class Gangs:
     """A engine with the packing algorithm and three nodes for one member each."""
 
-    def __init__(self, nodes: int = 3) -> None:
-        self.machine = SchedulerStateMachine(create("packing", {}), Policy())
+    def __init__(self, nodes: int = 3, limits: Limits | None = None) -> None:
+        self.machine = SchedulerStateMachine(create("packing", {}), Policy(limits=limits or Limits()))
         self.nodes = [f"n{i}" for i in range(nodes)]
         self.now = 100.0
         self.do(*(NodeSeen(node(name)) for name in self.nodes), Synced())
@@ -29,15 +29,16 @@ class Gangs:
         self.machine.validate()
         return out
 
-    def ask(self, member: Pod) -> FilterAnswer:
-        return only(self.do(FilterRequested(member, SuggestedNodes(self.nodes))), FilterAnswer)
+    def ask(self, member: Pod, *nodes: str) -> FilterAnswer:
+        """Offer these nodes, by default all."""
+        return only(self.do(FilterRequested(member, SuggestedNodes(nodes or self.nodes))), FilterAnswer)
 
-    def come(self, name: str, gang: str = "g", minimum: int = 3) -> tuple[Pod, FilterAnswer]:
-        """A member appears, and kube-scheduler asks about it."""
+    def come(self, name: str, *nodes: str, gang: str = "g", minimum: int = 3) -> tuple[Pod, FilterAnswer]:
+        """A member appears, and kube-scheduler asks about it, and offers these nodes."""
         notes = (("waggle.dev/gang", gang), ("waggle.dev/gang-min", str(minimum)))
         member = pod(name, cpu=4000, annotations=notes)
         self.do(PodSeen(member))
-        return member, self.ask(member)
+        return member, self.ask(member, *nodes)
 
     def nudged_after(self, seconds: float) -> list[str]:
         self.now += seconds
@@ -74,6 +75,45 @@ def test_a_complete_gang_that_does_not_fit_says_so_once_and_rests() -> None:
     assert {gangs.ask(member).reason.code for member in members} == {"GangDoesNotFit"}
     assert gangs.nudged_after(60) == []
     assert gangs.machine.next_due() is None
+
+
+def refused_with_a_sample(gangs: Gangs) -> list[Pod]:
+    """A complete gang whose members were refused, each with two nodes for three pods; nobody is queued."""
+    members = [gangs.come(name, "n0", "n1")[0] for name in "abc"]
+    gangs.nudged_after(1)
+    assert {gangs.ask(member, "n0", "n1").reason.code for member in members} == {"GangDoesNotFit"}
+    assert gangs.nudged_after(20) == []
+    return members
+
+
+def test_a_refused_member_for_which_a_seat_is_kept_is_tried_again(gangs: Gangs) -> None:
+    """Its refusal said that the gang does not fit. A mate was offered more nodes: there is nothing else to wait for."""
+    _, b, _ = refused_with_a_sample(gangs)
+    assert gangs.ask(b).node
+    assert gangs.nudged_after(9) == [], "kube-scheduler mostly tries it by itself"
+    assert gangs.nudged_after(1) == ["a", "c"]
+    assert gangs.nudged_after(60) == [], "once is enough"
+
+
+def test_a_member_that_is_asked_about_in_time_takes_its_seat_without_that(gangs: Gangs) -> None:
+    a, b, c = refused_with_a_sample(gangs)
+    assert [gangs.ask(each).node != "" for each in (b, a, c)] == [True] * 3
+    assert gangs.nudged_after(60) == []
+
+
+def test_a_release_that_did_not_try_such_a_member_again_is_replayed_as_it_was() -> None:
+    gangs = Gangs(limits=Limits(unasked=0.0))
+    _, b, _ = refused_with_a_sample(gangs)
+    assert gangs.ask(b).node
+    assert gangs.nudged_after(60) == []
+
+
+def test_a_member_that_was_never_asked_about_is_not_tried_again(gangs: Gangs) -> None:
+    """It is new: kube-scheduler has it in its queue."""
+    notes = (("waggle.dev/gang", "g"), ("waggle.dev/gang-min", "2"))
+    gangs.do(PodSeen(pod("new", cpu=4000, annotations=notes)))
+    assert gangs.come("b", minimum=2)[1].node
+    assert gangs.nudged_after(60) == []
 
 
 def test_a_member_too_few_wakes_nobody(gangs: Gangs) -> None:
