@@ -174,3 +174,13 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
         # A validator of the whole model names the field itself.
         found.append(said if not field and item["type"] == "value_error" else f"{field or '(top level)'}: {said}")
     return "; ".join(found)
+
+
+def explain_yaml(error: Any) -> str:
+    """Return what is wrong with a YAML document, a `yaml.MarkedYAMLError`, in one line.
+
+    Its own text names a file that does not exist, and draws the place.
+    """
+    mark = error.problem_mark or error.context_mark
+    where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+    return where + ", ".join(text for text in (error.context, error.problem) if text)

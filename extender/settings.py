@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from algorithm.registry import AlgorithmError, explain, parser
+from algorithm.registry import AlgorithmError, explain, explain_yaml, parser
 from extender.claim_settings import ClaimSettings
 from extender.ordering_settings import OrderingSettings
 from extender.vpod_settings import VPodSettings
@@ -395,7 +395,7 @@ def parse_yaml(text: str) -> Any:
     try:
         found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
-        raise ValueError(_with_line(error)) from error
+        raise ValueError(explain_yaml(error)) from error
     except (yaml.YAMLError, TypeError, IndexError) as error:  # PyYAML raises the last two for nonsensical values
         raise ValueError(str(error)) from error
     except RecursionError as error:
@@ -403,13 +403,6 @@ def parse_yaml(text: str) -> Any:
     if _size(found, {}) > _MOST_VALUES:
         raise ValueError(f"more than {_MOST_VALUES} values, aliases followed")
     return found
-
-
-def _with_line(error: yaml.MarkedYAMLError) -> str:
-    """What is wrong, in one line: PyYAML names a file of its own, and draws the place."""
-    mark = error.problem_mark or error.context_mark
-    where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
-    return where + ", ".join(text for text in (error.context, error.problem) if text)
 
 
 def _size(value: Any, known: dict[int, float]) -> float:

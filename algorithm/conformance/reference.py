@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from algorithm.conformance.results import shown
 from algorithm.conformance.world import Worlds
-from algorithm.registry import API_VERSION, Plugin, available, explain
+from algorithm.registry import API_VERSION, Plugin, available, explain, explain_yaml
 
 
 class UnusableError(ValueError):
@@ -105,29 +105,34 @@ def _imported(reference: str) -> Any:
     return getattr(sys.modules.get(module), attribute, None) if attribute else None
 
 
-def settings_of(plugin: Plugin[Any], settings: Mapping[str, Any]) -> BaseModel:
-    """The settings, checked by the plug-in's own model. Raises UnusableError, which names each field."""
+def settings_of(plugin: Plugin[Any], settings: Mapping[str, Any], name: str = "settings") -> BaseModel:
+    """The settings, checked by the plug-in's own model. Raises UnusableError, which names each field.
+
+    `name`: where they are from, for messages; so in `read_settings`.
+    """
     try:
         checked: BaseModel = plugin.settings.model_validate(dict(settings))
     except ValidationError as error:
-        raise UnusableError(f"settings: {explain(error, plugin.settings)}") from error
+        raise UnusableError(f"{name}: {explain(error, plugin.settings)}") from error
     except Exception as error:
-        raise UnusableError(f"settings: the model raised {shown(error)}") from error
+        raise UnusableError(f"{name}: the model raised {shown(error)}") from error
     return checked
 
 
-def read_settings(plugin: Plugin[Any], text: str) -> dict[str, Any]:
+def read_settings(plugin: Plugin[Any], text: str, name: str = "settings") -> dict[str, Any]:
     """The settings in the text of a file: read by the plug-in's `parse`, or as YAML. Raises UnusableError."""
     import yaml
 
     try:
         found: Any = yaml.safe_load(text) if plugin.parse is None else plugin.parse(text)
+    except yaml.MarkedYAMLError as error:
+        raise UnusableError(f"{name}: {explain_yaml(error)}") from error
     except (ValueError, yaml.YAMLError) as error:
-        raise UnusableError(f"settings: {error}") from error
+        raise UnusableError(f"{name}: {error}") from error
     if found is None:
         return {}
     if not isinstance(found, Mapping):
-        raise UnusableError("settings: expected fields, as `name: value`")
+        raise UnusableError(f"{name}: expected fields, as `name: value`")
     return dict(found)
 
 

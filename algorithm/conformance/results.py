@@ -73,6 +73,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, object] | None = None
     #: The text of a settings file, in place of `settings`: read by the plug-in's `parse`, or as YAML.
     settings_text: str | None = None
+    #: Where the settings are from, for messages.
+    settings_name: str = "settings"
     world: str = ""
     #: Names of checks; empty: all.
     only: tuple[str, ...] = ()

@@ -88,14 +88,14 @@ def trial_of(request: Request, guard: Guard, on_call: Callable[[Call | None], No
     plugin = plugin_of(request.plugin)
     worlds = worlds_of(plugin, request.world)
     given = given_settings(plugin, worlds, request)
-    settings = settings_of(plugin, given)
+    settings = settings_of(plugin, given, request.settings_name)
     return Trial(request, plugin, settings, worlds.make(settings), guard, given, on_call)
 
 
 def given_settings(plugin: Plugin[Any], worlds: Worlds, request: Request) -> Mapping[str, Any]:
     """The settings of the request, or those of the world. Raises UnusableError."""
     if request.settings_text is not None:
-        return read_settings(plugin, request.settings_text)
+        return read_settings(plugin, request.settings_text, request.settings_name)
     return worlds.settings if request.settings is None else request.settings
 
 

@@ -123,8 +123,9 @@ def _report(plugin: str, settings: Path | None, only: Sequence[str], skip: Seque
         raise ConformanceError("which plug-in? Give PACKAGE:PLUGIN, or --list for the checks")
     opted = dict(map(_name_and_reason, skip))
     known(opted)
-    text = None if settings is None else settings.read_text(encoding="utf-8")
-    return opted_out(run(request_of(plugin=_findable(plugin), settings_text=text, only=tuple(only), **more)), opted)
+    if settings is not None:
+        more |= {"settings_text": settings.read_text(encoding="utf-8"), "settings_name": str(settings)}
+    return opted_out(run(request_of(plugin=_findable(plugin), only=tuple(only), **more)), opted)
 
 
 def _findable(plugin: str) -> str:

@@ -33,7 +33,7 @@ from extender.recording.held import MOST_MIB
 from extender.recording.records import RecordingError
 from extender.replay.frozen import Frozen, freeze
 from extender.replay.logs import Log, open_log
-from extender.replay.moments import MomentError, parse
+from extender.replay.moments import Moment, MomentError, parse
 from extender.replay.stepping import Stepper
 from extender.settings import SettingsError
 
@@ -125,7 +125,17 @@ def _announce(frozen: Frozen, url: str) -> None:
 
 def _frozen(which: Which, moment: str, *, usage: bool) -> Frozen:
     wanted = parse(moment)
-    return freeze(which.open(wall=wanted.wall), wanted, usage=usage)
+    return _at(which.open(wall=wanted.wall), wanted, usage=usage)
+
+
+def _at(log: Log, moment: Moment, *, usage: bool = False) -> Frozen:
+    """Freeze the log at that moment. An error says which run has no such moment, if there are others."""
+    try:
+        return freeze(log, moment, usage=usage)
+    except MomentError as error:
+        if log.runs == 1:
+            raise
+        raise MomentError(f"{log.name}: {error}. --run N looks at another run") from error
 
 
 def step_through(which: Which, moment: str) -> None:
@@ -133,7 +143,7 @@ def step_through(which: Which, moment: str) -> None:
     with refusing():
         wanted = parse(moment) if moment else None
         log = which.open(wall=wanted.wall if wanted else None)
-        stepper = Stepper(log, freeze(log, wanted).number if wanted is not None else 0)
+        stepper = Stepper(log, _at(log, wanted).number if wanted is not None else 0)
         session = Session(stepper, say)
         if sys.stdin.isatty():
             say(f"{log.name}, algorithm {log.header.algorithm}.\n{HELP}")

@@ -62,3 +62,18 @@ def test_what_cannot_be_tried_exits_with_2_and_the_reason(arguments: tuple[str, 
     said = run(*arguments)
     assert said.exit_code == 2
     assert text in said.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ("slots: a: 2", "line 1, column 9: mapping values are not allowed here"),
+        ("slotts: 2", "slotts: there is no such field; did you mean slots?"),
+        ("- 2", "expected fields, as `name: value`"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused_with_their_file(tmp_path: Path, settings: str, text: str) -> None:
+    file = tmp_path / "slots.yaml"
+    file.write_text(settings)
+    said = run(SLOTS, *QUICK, "--settings", str(file))
+    assert (said.exit_code, said.output.replace("\n", " ").strip()) == (2, f"waggle: {file}: {text}")

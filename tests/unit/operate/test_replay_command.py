@@ -280,6 +280,14 @@ def test_a_moment_after_the_only_checkpoint_is_refused(only_the_end: Path) -> No
         assert (result.exit_code, "is after the end of the log: it has 8 events" in said(result)) == (2, True)
 
 
+@pytest.mark.parametrize("arguments", [["--at", "#5"], ["--step", "--at", "#5"]])
+def test_a_moment_that_a_run_lacks_is_refused_with_the_number_of_that_run(two_runs: Path, arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, ["replay", str(two_runs), *arguments])
+    assert result.exit_code == 2
+    assert "runs, run 2 of 2: #5 is after the end of the log: it has 4 events" in said(result)
+    assert said(result).endswith("--run N looks at another run")
+
+
 @pytest.mark.parametrize("moment", ["end", "#8", "+0"])
 def test_a_server_that_was_killed_right_after_a_checkpoint_leaves_its_moment(rotated: Path, moment: str) -> None:
     """Its folder has the checkpoint, and a segment without events."""
