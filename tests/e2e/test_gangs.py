@@ -70,6 +70,21 @@ def test_a_gang_starts_when_room_appears_without_anybody_asking(w: RealCluster, 
     record_property("measured", f"{entry.name}: gang of 3 bound {seconds:.2f} s after room was freed")
 
 
+def test_a_member_that_was_refused_alone_takes_the_seat_that_its_gang_keeps_for_it(w: RealCluster) -> None:
+    """It may use two of three nodes: not enough for the gang. Its mates may use all. kube-scheduler 1.30 does not try it
+    again because of a bind, so Waggle does, ten seconds after it has kept a seat for it."""
+    w.nodes(3)
+    for name in ("n1", "n2"):
+        w.patch(name, {"metadata": {"labels": {"pool": "a"}}}, "Node")
+    mates = ["b", "c"]
+    for name in mates:
+        w.pod(name, gpus=8, gang=("g", 3))
+        w.refused(name, f"gang {w.namespace}/g waits")
+    w.pod("a", gpus=8, gang=("g", 3), nodeSelector={"pool": "a"})
+    w.refused("a", "does not fit as a whole")
+    assert len(set(w.all_placed(["a", *mates]))) == 3
+
+
 def test_a_waiting_gang_lets_kube_scheduler_rest(w: RealCluster) -> None:
     w.nodes(2)
     names = w.gang("g", 3, gpus=8)
