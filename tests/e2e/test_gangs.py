@@ -71,8 +71,8 @@ def test_a_gang_starts_when_room_appears_without_anybody_asking(w: RealCluster, 
 
 
 def test_a_member_that_was_refused_alone_takes_the_seat_that_its_gang_keeps_for_it(w: RealCluster) -> None:
-    """It may use two of three nodes: not enough for the gang. Its mates may use all. kube-scheduler 1.30 does not try it
-    again because of a bind, so Waggle does, ten seconds after it has kept a seat for it."""
+    """It may use two of three nodes: not enough for the gang. Its mates may use all. kube-scheduler 1.30 does not try
+    it again because of a bind, so Waggle does, ten seconds after it has kept a seat for it."""
     w.nodes(3)
     for name in ("n1", "n2"):
         w.patch(name, {"metadata": {"labels": {"pool": "a"}}}, "Node")
