@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from algorithm.model import Pod
@@ -36,9 +36,10 @@ def event_of(known: Mapping[str, Any]) -> Any:
 
 
 def policy_of(known: Mapping[str, Any]) -> Policy:
+    """The recorded policy, under which no pod is tried again because room is kept for it: that came later."""
     policy = record_of(known, Policy)
     assert isinstance(policy, Policy)
-    return policy
+    return replace(policy, limits=replace(policy.limits, unasked=0.0))
 
 
 class Replayed:
