@@ -177,5 +177,5 @@ def looks_of_refusals(nodes, monkeypatch):
 
 def test_a_gang_refused_again_looks_only_at_what_has_changed(monkeypatch):
     """The second refusal in each phase makes the tables, the third is as cheap as that: the nodes do not matter."""
-    assert looks_of_refusals(400, monkeypatch) == looks_of_refusals(20, monkeypatch)
+    assert looks_of_refusals(100, monkeypatch) == looks_of_refusals(20, monkeypatch)
     assert max(looks_of_refusals(20, monkeypatch).values()) <= 6
