@@ -68,6 +68,24 @@ for _processor in structlog.get_config()["processors"]:
     if isinstance(_processor, structlog.dev.ConsoleRenderer):
         _processor.exception_formatter = structlog.dev.plain_traceback
 
+# A command that a test runs here configures the log of the process. Loggers must not keep that configuration for the
+# tests after it, which look at lines that it leaves out.
+_configure_log = structlog.configure
+
+
+def _configure_log_without_cache(**given: Any) -> None:
+    _configure_log(**(given | {"cache_logger_on_first_use": False}))
+
+
+structlog.configure = _configure_log_without_cache
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    if structlog.is_configured():
+        structlog.reset_defaults()
+
+
 # Tests make much garbage and hold little: Python's own thresholds let it look for that again and again, a tenth of the
 # CPU time of all tests. A server that a test starts here sets a threshold of its own; processes have Python's.
 _COLLECT_AFTER = (50_000, 50, 50)
