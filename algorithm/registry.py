@@ -177,9 +177,9 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
 
 
 def explain_yaml(error: Any) -> str:
-    """Return what is wrong with a YAML document, a `yaml.MarkedYAMLError`, in one line.
+    """Return a `yaml.MarkedYAMLError` as one line: line, column, and what is wrong.
 
-    Its own text names a file that does not exist, and draws the place.
+    The error's own text names a file that does not exist, and quotes the place on several lines.
     """
     mark = error.problem_mark or error.context_mark
     where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "

@@ -108,7 +108,7 @@ def _imported(reference: str) -> Any:
 def settings_of(plugin: Plugin[Any], settings: Mapping[str, Any], name: str = "settings") -> BaseModel:
     """The settings, checked by the plug-in's own model. Raises UnusableError, which names each field.
 
-    `name`: where they are from, for messages; so in `read_settings`.
+    `name`: what messages call the settings, for example their file. The same in `read_settings`.
     """
     try:
         checked: BaseModel = plugin.settings.model_validate(dict(settings))

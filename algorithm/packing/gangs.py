@@ -45,8 +45,8 @@ GANG_MIN = "waggle.dev/gang-min"
 GANG_PLAN = "waggle.dev/gang-plan"
 
 #: Pods of a gang that is placed as a whole. Each of them carries the plan, so the size in etcd grows with the square:
-#: 70 kB on each of 1,000 pods. And no other call is answered while places are searched: on 2,000 nodes this takes 25 ms
-#: for 1,000 equal pods, 50 ms for 16 different requests, up to 100 ms if others have to be evicted.
+#: 60 kB on each of 1,000 pods. And no other call is answered while places are searched: on 2,000 nodes this takes up to
+#: 25 ms for 1,000 equal pods, 60 ms for 16 different requests, and 100 ms if others have to be evicted.
 MOST_MEMBERS = 1000
 #: Different requests among the waiting members: the cost of placing them grows with this number.
 MOST_SIZES = 16

@@ -5,9 +5,9 @@ to place. If this is not enough and members differ in size, other orders are tri
 need most of one resource first. For members of different sizes this is a heuristic (the exact problem is bin packing,
 NP-hard). For members of one size it is exact.
 
-If every member must have a place, the orders of sizes do not depend on which one is asked about: a gang that is refused
-for one member, which then evicts others, must not fit for the next one. Else the asking one must not be among those
-that are left out: it comes first of all where the easiest do, and everywhere first among its equals.
+If every member must have a place, the order of sizes does not depend on which member is asked about. Otherwise a gang
+that is refused for one member, which then evicts others, could fit for the next. If members may be left out, the asking
+one may not be: it comes first of its equals in every order, and first of all when the easiest come first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from algorithm.packing.index import Allowed
 from algorithm.packing.nodes import Hold
 from algorithm.packing.trial import Trial
 
-#: The orders in which the members of a gang are placed until one of them is enough: each costs a search.
+#: The most orders of its members that are tried for a gang. Each costs a search.
 _MOST_ORDERS = 6
 
 
@@ -40,14 +40,16 @@ class Member:
 
 @dataclass(slots=True)
 class Seating:
-    """Nodes by UID; `left_out` is the first member that found none."""
+    """Nodes by UID. `left_out`: on failure the first member that found no node; on success None, even if members that can
+    be spared found none."""
 
     seats: dict[str, str] = field(default_factory=dict)
     left_out: Member | None = None
 
 
 def hardest_first(members: Sequence[Member], asking: str) -> list[Member]:
-    """Members with a hold first, then by size, equal ones together: the asking one first of them, then by age."""
+    """Members with a hold first, then the hardest. Of equal ones: the asking one first, then those of higher priority, those
+    that must not preempt, and the older ones."""
     return _in_order(members, _by_size(members), asking)
 
 
@@ -97,7 +99,8 @@ def _in_order(members: Sequence[Member], demands: Sequence[Demand], asking: str)
 
 
 def seat_gang(trial: Trial, members: Sequence[Member], *, asking: str, offered: Allowed, needed: int) -> Seating:
-    """Seats for the pod `asking` and as many others as there is room for, at least `needed` in all.
+    """Seats for the pod `asking` and as many others as there is room for, at least `needed` in all. Tries `orders` until
+    one of them seats enough.
 
     The asking pod gets an offered node; its mates get an offered node or the one where room is held for them. On
     failure, `left_out` is set, and no other field may be used. The trial keeps the partial result, to show why it

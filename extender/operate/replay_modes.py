@@ -135,7 +135,7 @@ def _at(log: Log, moment: Moment, *, usage: bool = False) -> Frozen:
     except MomentError as error:
         if log.runs == 1:
             raise
-        raise MomentError(f"{log.name}: {error}. --run N looks at another run") from error
+        raise MomentError(f"{log.name}: {error}. --run N takes another one") from error
 
 
 def step_through(which: Which, moment: str) -> None:

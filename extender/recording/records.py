@@ -87,7 +87,7 @@ class Gap(NamedTuple):
 
 
 def policy_of(header: Header) -> Policy:
-    """Return the recorded policy; missing fields have their defaults, or what stands for how it was without them.
+    """Return the recorded policy. A missing field has its default; a limit that came later, what turns it off.
 
     Raises RecordingError if it has a value that this Waggle does not know, or cannot read.
     """

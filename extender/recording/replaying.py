@@ -41,7 +41,7 @@ from extender.scheduling.machine import SchedulerStateMachine
 
 Create = Callable[[str, Mapping[str, Any]], SchedulerAlgorithm]
 
-#: Items that are read at once: the most, and the sum of their bytes and of the nodes that they offer.
+#: Reading ahead stops at so many items, or at this weight: bytes of lines plus names of offered nodes.
 _MOST_AHEAD, _WEIGHT_AHEAD = 64, 1 << 20
 
 
@@ -156,8 +156,8 @@ class Replay:
 
 
 def _read_ahead(items: Iterator[Step | Gap]) -> Iterator[Step | Gap]:
-    """Yield the items, some of which are read at once: reading and deciding by turns takes a tenth longer, since each
-    drives the other from the processor's caches. An error is raised in its turn."""
+    """Yield the items, which are read ahead in batches: reading and deciding by turns takes a tenth longer, since each
+    evicts what the other needs from the processor's caches. An error is raised after the items that came before it."""
     failed: Exception | None = None
     more = True
     while more:

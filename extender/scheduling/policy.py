@@ -32,8 +32,8 @@ class Limits:
     settle: float = 1.0
     #: How long kube-scheduler may take to try a complete gang by itself.
     gather: float = 0.3
-    #: How long kube-scheduler may take to try a refused pod for which room is kept: as long as its longest back-off.
-    #: 0: it has all the time it likes.
+    #: When a refused pod for which room is kept is requeued, unless kube-scheduler asks first: after its longest
+    #: back-off. 0: it is not requeued.
     unasked: float = 10.0
     #: The interval between two batches of requeued pods.
     requeue_pause: float = 1.0

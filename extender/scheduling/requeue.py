@@ -16,8 +16,8 @@ the following four changes. For these, we requeue the pod: an annotation makes k
 * A gang is complete. Nothing announces that. If the last member is bound at once, kube-scheduler may try the others
   because of that bind (1.36 does, 1.30 does not). So the others are requeued `gather` seconds later, unless
   kube-scheduler has asked about them meanwhile.
-* Room is kept for a pod that was refused: its gang found places for all when a member was asked about that had other
-  nodes to choose from, say. So it is requeued `unasked` seconds later, unless kube-scheduler has asked meanwhile.
+* Room is kept for a pod that was refused. For example, another member of its gang was offered more nodes, and the gang
+  fits there. So the pod is requeued `unasked` seconds later, unless kube-scheduler has asked about it meanwhile.
 
 `policy.Limits` has these times.
 """
@@ -108,7 +108,7 @@ class Requeuer:
                 self.enqueue(pod_info, now, after=self._limits.gather)
 
     def room_kept(self, uid: str, now: float) -> None:
-        """The algorithm keeps room for this waiting pod: queue it if it was refused."""
+        """The algorithm keeps room for this waiting pod: queue it for `unasked` seconds later if it was refused."""
         pod_info = self.state.pods.get(uid)
         if pod_info is None or pod_info.state is not State.WAITING:
             return

@@ -285,7 +285,7 @@ def test_a_moment_that_a_run_lacks_is_refused_with_the_number_of_that_run(two_ru
     result = CliRunner().invoke(app, ["replay", str(two_runs), *arguments])
     assert result.exit_code == 2
     assert "runs, run 2 of 2: #5 is after the end of the log: it has 4 events" in said(result)
-    assert said(result).endswith("--run N looks at another run")
+    assert said(result).endswith("--run N takes another one")
 
 
 @pytest.mark.parametrize("moment", ["end", "#8", "+0"])

@@ -1,4 +1,4 @@
-"""A replay reads some events at once. It does not show, but in the time that it takes."""
+"""A replay reads events ahead in batches. This changes nothing but the time that it takes."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.support.engine.objects import node, pod
 
 
 class Gangs:
-    """A engine with the packing algorithm and three nodes for one member each."""
+    """An engine with the packing algorithm and three nodes for one member each."""
 
     def __init__(self, nodes: int = 3, limits: Limits | None = None) -> None:
         self.machine = SchedulerStateMachine(create("packing", {}), Policy(limits=limits or Limits()))
