@@ -48,8 +48,8 @@ class Seating:
 
 
 def hardest_first(members: Sequence[Member], asking: str) -> list[Member]:
-    """Members with a hold first, then the hardest. Of equal ones: the asking one first, then those of higher priority, those
-    that must not preempt, and the older ones."""
+    """Members with a hold first, then the hardest. Of equal ones: the asking one first, then those of higher priority,
+    those that must not preempt, and the older ones."""
     return _in_order(members, _by_size(members), asking)
 
 
@@ -99,8 +99,8 @@ def _in_order(members: Sequence[Member], demands: Sequence[Demand], asking: str)
 
 
 def seat_gang(trial: Trial, members: Sequence[Member], *, asking: str, offered: Allowed, needed: int) -> Seating:
-    """Seats for the pod `asking` and as many others as there is room for, at least `needed` in all. Tries `orders` until
-    one of them seats enough.
+    """Seats for the pod `asking` and as many others as there is room for, at least `needed` in all: by the first of the
+    `orders` that seats enough.
 
     The asking pod gets an offered node; its mates get an offered node or the one where room is held for them. On
     failure, `left_out` is set, and no other field may be used. The trial keeps the partial result, to show why it
