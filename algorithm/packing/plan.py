@@ -40,8 +40,8 @@ class Member:
 
 @dataclass(slots=True)
 class Seating:
-    """Nodes by UID. `left_out`: on failure the first member that found no node; on success None, even if members that can
-    be spared found none."""
+    """Nodes by UID. `left_out`: on failure the first member that found no node; on success None, even if members that
+    can be spared found none."""
 
     seats: dict[str, str] = field(default_factory=dict)
     left_out: Member | None = None
