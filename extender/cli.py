@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from extender.settings import Settings
 
 
+#: Exit status if standard output is a pipe that was closed: that of a program that SIGPIPE ends.
+_CLOSED_PIPE = 141
+
 app = App(
     name="waggle",
     pretty_exceptions_enable=False,
@@ -488,14 +491,20 @@ def _settings(config: Path | None) -> Settings:
         raise refuse(error) from error
 
 
-def main() -> None:
+def main(prog_name: str | None = None) -> None:
     """The console script `waggle`."""
-    app()
+    try:
+        app(prog_name=prog_name)
+    except SystemExit as ended:
+        # typer ends with 1 if standard output is a pipe that was closed (`| head`), which means something else here.
+        if isinstance(ended.__context__, BrokenPipeError):
+            raise SystemExit(_CLOSED_PIPE) from None
+        raise
 
 
 def kubectl_main() -> None:
     """The console script `kubectl-waggle`, which kubectl runs as `kubectl waggle`: the same commands."""
-    app(prog_name="kubectl waggle")
+    main("kubectl waggle")
 
 
 if __name__ == "__main__":

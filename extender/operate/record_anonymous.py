@@ -59,7 +59,8 @@ _SHOWN = 20
 class Anonymized(NamedTuple):
     """What was written. `different`: events where the engine answers otherwise to the renamed ones; `left`: names that
     still stand somewhere; `kept`: names that are words of the program, too; `read`: keys that were replaced, and stand
-    in the source of the algorithm or of the engine."""
+    in the source of the algorithm or of the engine; `named`: the first event to which it answers otherwise with the
+    names, too, 0 if there is none, or if nothing is different."""
 
     events: int
     decisions: int
@@ -68,6 +69,7 @@ class Anonymized(NamedTuple):
     bytes: int
     kept: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
+    named: int = 0
 
 
 def anonymize(recording: Recording, out: Path, *, keep_keys: Iterable[str] = ()) -> Anonymized:
@@ -95,7 +97,17 @@ def anonymize(recording: Recording, out: Path, *, keep_keys: Iterable[str] = ())
         file.abandon()
         raise
     read = tuple(sorted(keys.replaced & texts - fixed))
-    return made._replace(bytes=file.bytes, kept=tuple(sorted(fixed)), read=read)
+    named = _first_other_answer(recording, start) if made.different else 0
+    return made._replace(bytes=file.bytes, kept=tuple(sorted(fixed)), read=read, named=named)
+
+
+def _first_other_answer(recording: Recording, start: Start) -> int:
+    """The number of the first event of the recording as it is to which this program answers otherwise; 0: none."""
+    steps = _steps(recording, start.number)
+    for number, (step, now) in enumerate(replay_on(start.engine(), steps), start=start.number + 1):
+        if step.said is not None and _signature(instructions_of(step.said.text), str) != _signature(now, str):
+            return number
+    return 0
 
 
 def _names(
@@ -260,19 +272,27 @@ def _told(signature: list[tuple[Any, ...]]) -> str:
     )
 
 
+def _why_different(made: Anonymized) -> list[str]:
+    if made.named:
+        return [
+            f"{len(made.different):,} of {made.events:,} events have other answers: this program decides otherwise with "
+            f"the names, too, first at event {made.named} (`waggle replay` shows it)",
+            "the new recording has the answers of this program, not the recorded ones",
+        ]
+    share = f"{len(made.different):,} of {made.events:,} events have other answers without the names"
+    return [f"{share}: the algorithm uses more of a name than its place in the order, or a name is part of a text"]
+
+
 def as_text(made: Anonymized, out: Path) -> str:
     """What to tell the user."""
     lines = [f"{out}: {made.events:,} events, {made.bytes:,} bytes"]
     if made.different:
-        share = f"{len(made.different):,} of {made.events:,} events have other answers without the names"
-        lines.append(
-            f"{share}: the algorithm uses more of a name than its place in the order, or a name is part of a text"
-        )
+        lines += _why_different(made)
         lines += made.different[:_MOST]
         lines += [f"and {len(made.different) - _MOST} more"] if len(made.different) > _MOST else []
     else:
         lines.append(f"{made.decisions:,} decisions are the same, apart from names")
-    if made.different and made.read:
+    if made.different and made.read and not made.named:
         keys = ", ".join(made.read[:_SHOWN])
         lines.append(f"the program names keys that were replaced: {keys}; --keep-key KEY keeps one, and shows it")
     if made.kept:

@@ -49,15 +49,25 @@ class Outputs(NamedTuple):
 
 
 def simulate_workload(given: Given, outputs: Outputs) -> None:
-    """Run everything, and write the results. Raises typer.Exit with status 2 for what cannot be used."""
+    """Run everything, and write the results.
+
+    Raises typer.Exit with status 2 for what cannot be used, 1 if a run was stopped since its algorithm fails again and
+    again, and 130 after Ctrl-C.
+    """
     try:
         with ended_by_sigterm(), standstill_said():
-            _simulate(given, outputs)
+            is_complete = _simulate(given, outputs)
     except (OSError, ValueError) as error:
         raise refuse(error) from error
+    except KeyboardInterrupt:
+        remark("stopped")
+        raise typer.Exit(_STATUS[signal.SIGINT]) from None
+    if not is_complete:
+        raise typer.Exit(1)
 
 
-def _simulate(given: Given, outputs: Outputs) -> None:
+def _simulate(given: Given, outputs: Outputs) -> bool:
+    """Return whether all runs came to their end."""
     files = (("--html", outputs.html), ("--json", outputs.json), ("--checkpoint", outputs.checkpoint))
     resumed = [] if outputs.resume is None or outputs.resume == outputs.checkpoint else [outputs.resume]
     check_outputs(files, [*inputs_of(given), *resumed])
@@ -70,6 +80,7 @@ def _simulate(given: Given, outputs: Outputs) -> None:
     _write(results, outputs)
     if keeper is not None:
         keeper.path.unlink(missing_ok=True)
+    return not any(run.stopped for run in results.runs)
 
 
 @contextmanager

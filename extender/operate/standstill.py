@@ -19,15 +19,15 @@ from typing import Final
 from extender.operate.output import remark
 from extender.scheduling.machine import SchedulerStateMachine
 
-#: Seconds in one event from which on it is said.
+#: Seconds in one event from which on it is said, and how often it is looked meanwhile.
 _PATIENCE: Final = 10.0
+_LOOKS: Final = 10
 _HANDLING: Final = SchedulerStateMachine.handle.__code__
 
 
 @contextmanager
 def standstill_said(patience: float = _PATIENCE) -> Iterator[None]:
-    """Say it on standard error, once for each event, if this thread is in one event for `patience` to twice `patience`
-    seconds."""
+    """Say it on standard error, once for each event, if this thread is in one event for `patience` seconds."""
     ended = threading.Event()
     watched = threading.get_ident()
     looking = threading.Thread(target=_look, args=(watched, patience, ended), name="waggle-standstill", daemon=True)
@@ -40,14 +40,15 @@ def standstill_said(patience: float = _PATIENCE) -> Iterator[None]:
 
 
 def _look(watched: int, patience: float, ended: threading.Event) -> None:
-    before = said = None
-    while not ended.wait(patience):
+    before = None
+    seen = 0
+    while not ended.wait(patience / _LOOKS):
         innermost = sys._current_frames().get(watched)
         handling = _engine_call(innermost)
-        if handling is not None and handling is before and handling is not said:
+        seen = seen + 1 if handling is not None and handling is before else 0
+        if seen == _LOOKS:
             assert innermost is not None
             remark(f"one event has taken more than {patience:g} s so far: the algorithm is at {_place(innermost)}")
-            said = handling
         before = handling
         del innermost  # it would keep the variables of a call that has ended
 

@@ -1,4 +1,4 @@
-"""Algorithms of others: one that is right and simple, and one that always raises."""
+"""Algorithms of others: one that is right and simple, one that reads names, and one that always raises."""
 
 from __future__ import annotations
 
@@ -57,5 +57,15 @@ class Raising(Emptiest):
         raise RuntimeError(f"cannot place {pod.name}")
 
 
+class ByLength(Emptiest):
+    """Takes a node by how long the pod's name is."""
+
+    def schedule(self, pod: Pod, suggested_nodes: SuggestedNodes, phase: Phase) -> ScheduleResult:
+        if phase is not Phase.FILTERING or not suggested_nodes:
+            return Wait(reason(Code.NO_NODE_FITS))
+        return Bind(sorted(suggested_nodes)[len(pod.name) % len(suggested_nodes)])
+
+
+BY_LENGTH = Plugin(settings=Settings, create=ByLength)
 EMPTIEST = Plugin(settings=Settings, create=Emptiest)
 RAISING = Plugin(settings=Settings, create=Raising)

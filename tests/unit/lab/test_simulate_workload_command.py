@@ -18,6 +18,7 @@ from extender.lab.comparing import Comparison
 from extender.lab.results import decode
 from extender.lab.workload import GPU, Job, NodeFailure
 from extender.lab.workload_file import encode
+from tests.support.installed import install
 from tests.support.lab.hived import hived_settings
 from tests.support.lab.workloads import random_workload
 
@@ -35,6 +36,26 @@ def simulate(*options: str | Path) -> Result:
 
 def told(done: Result) -> str:
     return done.stderr.replace("\n", " ")
+
+
+def test_a_run_that_was_stopped_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its results are written all the same."""
+    install(tmp_path, monkeypatch, raising="tests.support.lab.plugins:RAISING")
+    trace = tmp_path / "trace.json"
+    trace.write_bytes(encode(random_workload(1, jobs=1200)))
+    done = simulate("--trace", trace, "--algorithm", "packing", "--algorithm", "raising", "--json", tmp_path / "out")
+    assert done.exit_code == 1, done.output
+    assert "raising was stopped: 1000 attempts failed, one after the other" in done.stdout
+    assert [run.stopped != "" for run in decode((tmp_path / "out").read_bytes()).runs] == [False, True]
+
+
+def test_ctrl_c_ends_it_with_130_and_says_so(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_comparison: Comparison) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Comparison, "advance", interrupted)
+    done = simulate("--trace", trace, "--algorithm", "packing")
+    assert (done.exit_code, done.stderr) == (130, "stopped\n")
 
 
 def test_algorithms_are_compared_as_text_json_and_page(trace: Path, tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +21,7 @@ from extender.cli import app
 from extender.demo.report import show_farewell, show_report
 from extender.demo.workloads import Act, Expect
 from extender.operate.refusal import refuse
+from tests.support.engine.scripted_log import two_nodes
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\u202e\u2028evil"
 
@@ -104,6 +108,20 @@ def test_the_demo_shows_reasons_and_names() -> None:
     show_farewell(console, False, outlook, 1.0)
     assert_shows_it_and_does_nothing(out.getvalue())
     assert "[red]" in out.getvalue()
+
+
+@pytest.mark.parametrize("command", [["replay"], ["record", "show"], ["record", "stats", "-o", "json"], ["--help"]])
+def test_a_pipe_that_is_closed_ends_a_command_with_a_status_of_its_own(tmp_path: Path, command: list[str]) -> None:
+    """1 would say that a decision differs, or something is wrong."""
+    log = two_nodes().write(tmp_path / "log")
+    read, write = os.pipe()
+    os.close(read)
+    called = [sys.executable, "-m", "extender.cli", *command, *([str(log)] if command != ["--help"] else [])]
+    try:
+        done = subprocess.run(called, stdout=write, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_who_does_not_read_on_is_told_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from extender.recording.log import open_log
 from extender.scheduling.events import FilterRequested, NodeSeen, Synced
 from tests.support.engine.lives import Life, lives
 from tests.support.engine.scripted_log import ScriptedLog, gpu_node, gpu_pod, two_nodes
+from tests.support.installed import install
 
 
 def waggle(*arguments: object) -> Result:
@@ -160,13 +161,32 @@ def test_without_its_first_event_and_without_a_checkpoint_it_is_refused(tmp_path
     assert not (tmp_path / "out.gz").exists()
 
 
-def test_an_algorithm_that_reads_names_is_told(tmp_path: Path) -> None:
-    """As if it had decided by the text of a name: the recorded node is another one than that of the replay."""
+def test_an_algorithm_that_reads_names_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, by_length="tests.support.lab.plugins:BY_LENGTH")
+    log = ScriptedLog("by_length")
+    for name in ("n1", "n2"):
+        log.at(1.0, NodeSeen(gpu_node(name)))
+    log.at(1.0, Synced())
+    for name in ("even", "odd"):
+        pod = gpu_pod(name)
+        log.see(2.0, pod)
+        log.place(3.0, pod, "n1", "n2")
+    result = waggle("record", "anonymize", log.write(tmp_path / "log"), tmp_path / "out.gz")
+    assert result.exit_code == 1
+    assert "events have other answers without the names: the algorithm uses more of a name than" in said(result)
+    assert re.search(r"event \d+: filter x\d+ became filter x\d+ without names", said(result))
+
+
+def test_that_this_program_decides_otherwise_with_the_names_too_is_told(tmp_path: Path) -> None:
+    """The recorded node is another one than that of the replay: names are not to blame."""
     log = two_nodes().write(tmp_path / "log")
     log.write_bytes(log.read_bytes().replace(b'"node":"n1","reason"', b'"node":"n2","reason"', 1))
     result = waggle("record", "anonymize", log, tmp_path / "out.gz")
     assert result.exit_code == 1
-    assert "1 of 16 events have other answers without the names" in said(result)
+    assert (
+        "1 of 16 events have other answers: this program decides otherwise with the names, too, first at event 5 "
+        "(`waggle replay` shows it) the new recording has the answers of this program, not the recorded ones"
+    ) in said(result)
     assert "event 5: filter x" in said(result)
 
 
