@@ -275,8 +275,8 @@ def _told(signature: list[tuple[Any, ...]]) -> str:
 def _why_different(made: Anonymized) -> list[str]:
     if made.named:
         return [
-            f"{len(made.different):,} of {made.events:,} events have other answers: this program decides otherwise with "
-            f"the names, too, first at event {made.named} (`waggle replay` shows it)",
+            f"{len(made.different):,} of {made.events:,} events have other answers: this program decides otherwise "
+            f"with the names, too, first at event {made.named} (`waggle replay` shows it)",
             "the new recording has the answers of this program, not the recorded ones",
         ]
     share = f"{len(made.different):,} of {made.events:,} events have other answers without the names"
