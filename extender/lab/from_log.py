@@ -106,7 +106,8 @@ class FromLog:
         if not lives.nodes:
             raise ValueError("the recording has no node")
         lives.settle()
-        jobs = list(self._without_gated(jobs_of(lives.pods.values(), self._describer)))
+        found = jobs_of(lives.pods.values(), self._describer, has_controllers=self._has_controllers)
+        jobs = list(self._without_gated(found))
         if self._describer.knows_no_gangs and (gangs := sum(bool(job.group) for job in jobs)):
             self._remarks["the recorded algorithm knows no gangs; a gang is what annotations of Waggle declare"] += (
                 gangs

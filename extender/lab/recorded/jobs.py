@@ -145,10 +145,11 @@ class Chain:
         """Whether it kept its scheduling gate: no scheduler could give it a place."""
         return all(life.is_gated and life.placed is None for life in self.lives)
 
-    def continuation(self, life: PodLife) -> float | None:
+    def continuation(self, life: PodLife, *, has_controllers: bool) -> float | None:
         """How unlikely it is that `life` is this pod, made again: less is likelier. None: it is not.
 
-        A controller makes a pod again once that has gone, or is being deleted.
+        A controller makes a pod again once that has gone, or is being deleted. `has_controllers`: which pods have one is
+        known. One that has none is made again under its name, if at all.
         """
         last = self.last
         if last.how not in BROKEN or last.end is None:
@@ -157,6 +158,8 @@ class Chain:
             return None
         if last.record.key == life.record.key:
             return -1.0
+        if has_controllers and not (last.record.controlled and life.record.controlled):
+            return None
         return abs(life.arrival - last.end) if likeness(last.record) == likeness(life.record) else None
 
 
@@ -177,8 +180,11 @@ class RecordedJob:
         )
 
 
-def jobs_of(lives: Iterable[PodLife], describer: Describer) -> list[RecordedJob]:
-    """Return the jobs in order of their first pod. Names are unique."""
+def jobs_of(lives: Iterable[PodLife], describer: Describer, *, has_controllers: bool) -> list[RecordedJob]:
+    """Return the jobs in order of their first pod. Names are unique.
+
+    `has_controllers`: the recording says of each pod whether a controller makes it again.
+    """
     found: list[RecordedJob] = []
     alone: dict[object, list[RecordedJob]] = {}
     gangs: dict[str, RecordedJob] = {}
@@ -193,7 +199,7 @@ def jobs_of(lives: Iterable[PodLife], describer: Describer) -> list[RecordedJob]
                 found.append(job)
         else:
             candidates = alone.setdefault(likeness(life.record), [])
-            job = _likeliest([(each, each.chains[0]) for each in candidates], life)
+            job = _likeliest([(each, each.chains[0]) for each in candidates], life, has_controllers)
             if job is None:
                 job = RecordedJob(_unique(str(life.record.key), names), wish)
                 found.append(job)
@@ -202,7 +208,7 @@ def jobs_of(lives: Iterable[PodLife], describer: Describer) -> list[RecordedJob]
             if life.how in BROKEN:
                 candidates[:] = [each for each in candidates if not each.is_over(life.arrival)]
                 candidates.append(job)
-        _enter(job, life)
+        _enter(job, life, has_controllers)
     return found
 
 
@@ -221,17 +227,18 @@ def _restart(wishes: Iterable[tuple[PodLife, Wish]]) -> None:
                     life.how = How.RESTARTED
 
 
-def _enter(job: RecordedJob, life: PodLife) -> None:
-    chain = _likeliest([(each, each) for each in job.chains], life)
+def _enter(job: RecordedJob, life: PodLife, has_controllers: bool) -> None:
+    chain = _likeliest([(each, each) for each in job.chains], life, has_controllers)
     if chain is None:
         job.chains.append(Chain([life]))
     else:
         chain.lives.append(life)
 
 
-def _likeliest(candidates: Iterable[tuple[T, Chain]], life: PodLife) -> T | None:
+def _likeliest(candidates: Iterable[tuple[T, Chain]], life: PodLife, has_controllers: bool) -> T | None:
     """The candidate whose pod `life` continues most likely; None if it continues none."""
-    rated = [(rate, each) for each, chain in candidates if (rate := chain.continuation(life)) is not None]
+    rates = [(chain.continuation(life, has_controllers=has_controllers), each) for each, chain in candidates]
+    rated = [(rate, each) for rate, each in rates if rate is not None]
     return min(rated, key=lambda item: item[0])[1] if rated else None
 
 

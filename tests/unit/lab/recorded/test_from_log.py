@@ -172,18 +172,32 @@ def test_a_gang_that_ran_without_its_gated_pod_is_simulated_without_it() -> None
     assert (job.pods, result.start) == (1, 10.0)
 
 
-def test_an_evicted_pod_that_is_made_again_is_the_same_job() -> None:
+def one_after_the_other(*, controlled: bool) -> Told:
+    """A pod is evicted; soon after, one comes that is like it, and has another name."""
     log = told()
-    first, second = gpu_pod("a-1", 2, labels=(("job", "a"),)), gpu_pod("a-2", 2, labels=(("job", "a"),))
+    first, second = (gpu_pod(name, 2, labels=(("job", "a"),), controlled=controlled) for name in ("a-1", "a-2"))
     log.runs(first, 0.0, 10.0)
     log.evicted(first, 50.0)
     log.runs(second, 52.0, 90.0)
     log.goes(second, 190.0)
-    job, result = only(log.done(200.0))
+    return log
+
+
+def test_an_evicted_pod_that_is_made_again_is_the_same_job() -> None:
+    job, result = only(one_after_the_other(controlled=True).done(200.0))
 
     assert (job.arrival, job.seconds, job.templates[0].name) == (0.0, 100.0, "a-1")
     assert (result.start, result.end, result.evictions) == (10.0, 190.0, 1)
     assert result.lost_gpu_milli_seconds == 41.0 * 2000
+
+
+def test_a_pod_without_a_controller_is_made_again_under_its_name_only() -> None:
+    """Else each pod that is evicted would live on in the next one like it, and be evicted again and again."""
+    log = one_after_the_other(controlled=False)
+    jobs = log.done(200.0).workload.jobs
+    assert [(job.name, job.again) for job in jobs] == [("default/a-1", False), ("default/a-2", False)]
+    log.made._has_controllers = False  # an older recording: nobody knows
+    assert [job.name for job in log.made.finish().workload.jobs] == ["default/a-1"]
 
 
 def test_a_job_that_is_evicted_waits_until_it_has_places_again() -> None:
