@@ -148,8 +148,8 @@ class Chain:
     def continuation(self, life: PodLife, *, has_controllers: bool) -> float | None:
         """How unlikely it is that `life` is this pod, made again: less is likelier. None: it is not.
 
-        A controller makes a pod again once that has gone, or is being deleted. `has_controllers`: it is known which pods
-        have one. A pod that has none is made again under its name, if at all.
+        A controller makes a pod again once that has gone, or is being deleted. `has_controllers`: it is known which
+        pods have one. A pod that has none is made again under its name, if at all.
         """
         last = self.last
         if last.how not in BROKEN or last.end is None:
