@@ -20,6 +20,7 @@ from extender.operate.plugin_prints import prints_on_stderr
 from extender.operate.refusal import refuse
 from extender.operate.replay_modes import Which, refusing
 from extender.operate.settings_files import configuration_text
+from extender.operate.simulate_text import stopped
 from extender.operate.standstill import standstill_said
 from extender.replay import comparing
 from extender.replay.counterfactual import Counterfactual, CounterfactualError, Other, Progress, counterfactual
@@ -39,7 +40,10 @@ class Files(NamedTuple):
 
 
 def compare_with(which: Which, algorithm: str, settings: Path | None, files: Files, *, seed: int = 0) -> None:
-    """Show what would have been different under another algorithm, or under other settings."""
+    """Show what would have been different under another algorithm, or under other settings.
+
+    Raises typer.Exit with status 1 if a simulation was stopped, since its algorithm fails again and again.
+    """
     with refusing():
         options = [(f"--{option}", file) for option, file in files._asdict().items()]
         check_outputs(options, [which.path, *([settings] if settings else [])])
@@ -55,6 +59,8 @@ def compare_with(which: Which, algorithm: str, settings: Path | None, files: Fil
         _write(made, log, files)
         if files.json is None or str(files.json) != "-":
             say(text_of(made, log))
+        if any(run.stopped for run in comparing.runs_of(made)):
+            raise typer.Exit(1)
 
 
 def _write(made: Counterfactual, log: Log, files: Files) -> None:
@@ -74,7 +80,7 @@ def _write(made: Counterfactual, log: Log, files: Files) -> None:
 
 def text_of(made: Counterfactual, log: Log) -> str:
     """Return the table, how good the simulation is, what differs most, and what was assumed."""
-    parts = [columns(comparing.table(made)), comparing.closeness(made)]
+    parts = [columns(comparing.table(made)), *stopped(comparing.runs_of(made)), comparing.closeness(made)]
     if found := comparing.differences(made):
         lines = [f"  {printable(comparing.difference_text(each, made))}" for each in found]
         parts.append("\n".join([f"What differs most between {made.baseline.name} and {made.other.name}:", *lines]))

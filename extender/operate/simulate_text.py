@@ -24,7 +24,7 @@ def text_of(results: Results) -> str:
     parts = [_head(results), _table(rows)]
     parts += _groups("by tenant", results, lambda run: run.measures.tenants)
     parts += _groups("by size", results, lambda run: run.measures.sizes)
-    parts += [printable(f"{run.name} was stopped: {run.stopped}") for run in runs if run.stopped]
+    parts += stopped(runs)
     parts += [_lines(f"{run.name}: {why}" for why in found) for run in runs if (found := why_never_started(run))]
     remarks = [*results.remarks, *(f"{run.name}: {remark}" for run in runs for remark in run.remarks)]
     if remarks:
@@ -32,6 +32,11 @@ def text_of(results: Results) -> str:
         more = [f"and {len(remarks) - len(shown)} more"] if len(remarks) > len(shown) else []
         parts.append(_lines(("Remarks:", *(f"  {remark}" for remark in (*shown, *more)))))
     return "\n\n".join(parts)
+
+
+def stopped(runs: Iterable[Run]) -> list[str]:
+    """Return why each run was stopped that was."""
+    return [printable(f"{run.name} was stopped: {run.stopped}") for run in runs if run.stopped]
 
 
 def _lines(texts: Iterable[str]) -> str:

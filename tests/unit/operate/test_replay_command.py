@@ -14,7 +14,9 @@ from typer.testing import CliRunner, Result
 from extender.cli import app
 from extender.operate.replay_check import check
 from extender.recording.log import open_log
-from tests.support.engine.scripted_log import two_nodes
+from extender.scheduling.events import NodeSeen, Synced, Ticked
+from tests.support.engine.scripted_log import ScriptedLog, gpu_node, gpu_pod, two_nodes
+from tests.support.installed import install
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "recordings"
 
@@ -350,3 +352,19 @@ def test_a_huge_value_is_not_echoed(log: Path, number: str) -> None:
         assert isinstance(result.exception, SystemExit | None)
         assert "log:5: no event: " in said(result) or number.strip("-0") == "1"
         assert len(result.output) < 2000
+
+
+def test_a_simulation_that_is_stopped_is_told_and_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand attempts fail, one after the other: nothing is known of what would have been."""
+    install(tmp_path, monkeypatch, raising="tests.support.lab.plugins:RAISING")
+    log = ScriptedLog()
+    for event in (NodeSeen(gpu_node("n1")), Synced()):
+        log.at(1.0, event)
+    for number in range(1000):
+        log.see(2.0, gpu_pod(f"p{number}"))
+    log.at(9.0, Ticked())
+    result = CliRunner().invoke(app, ["replay", str(log.write(tmp_path / "log")), "--algorithm", "raising"])
+    assert result.exit_code == 1, result.output
+    assert "raising was stopped: 1000 attempts failed, one after the other" in said(result)
