@@ -74,12 +74,17 @@ def arrivals(pods: Sequence[PodLine], total_milli: int, random: GoRandom) -> lis
 
 
 class Study:
-    """One run: one trace, one policy, one seed. Raises TraceError without GPUs, and for too many classes of pods."""
+    """One run: one trace, one policy, one seed.
+
+    Raises TraceError without GPUs or pods, and for too many classes of pods.
+    """
 
     def __init__(self, nodes: Sequence[NodeLine], pods: Sequence[PodLine], *, policy: Policy, seed: int) -> None:
         self.total = sum(node.gpus for node in nodes) * 1000
         if not self.total:
             raise TraceError("expected nodes with GPUs, got none")
+        if not pods:
+            raise TraceError("expected at least one pod, got none")
         random = GoRandom(seed)
         self.pods = arrivals(pods, self.total, random)
         for _ in range(_LOST_DRAWS):
