@@ -8,9 +8,9 @@
 
 The state is all that later decisions depend on, random numbers included. So the results are those of a run that was
 never interrupted, byte for byte. A file is replaced as a whole: it is the complete new one, or still the old one. The
-digest finds every change of a file: a state that was changed could decide anything, or fail anywhere. Another program
-(a release, an algorithm that was changed) would decide otherwise from there on: the head has digests of its sources,
-and such a file is refused.
+digest finds every change of a file, and nothing may follow it: a state that was changed could decide anything, or fail
+anywhere. Another program (a release, an algorithm that was changed) would decide otherwise from there on: the head has
+digests of its sources, and such a file is refused.
 
 Reading is safe: it runs no code from the file (`extender.recording.graph`).
 """
@@ -243,6 +243,8 @@ def _whole(path: Path, head: bytes, lines: Lines) -> Iterator[bytes]:
         if text.startswith(_END):
             if text != _end(digested) or next(lines, None) is not None:
                 raise CheckpointError(f"{path}: the checkpoint was changed: its lines have another digest than its end")
+            if lines.cut_off or lines.goes_on:
+                raise CheckpointError(f"{path}: the checkpoint was changed: something follows its end")
             return
         digested.update(text + b"\n")
         yield text

@@ -170,6 +170,8 @@ SPOT_SHARE = 51_154 / 466_867
 #: Kokolis et al. (HPCA 2025), RSC-1: 6.50 failures in 1,000 node-days. Llama 3 (Meta, 2024): 419 unexpected
 #: interruptions in 54 days on 16,384 GPUs, that is 2,048 nodes.
 MTBF_DAYS: Mapping[str, float] = {"rsc-1": 1000 / 6.5, "llama-3": 2048 * 54 / 419}
+#: Mean hours until a node that failed is back.
+REPAIR_HOURS = 6.0
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,7 +188,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     spot: float = SPOT_SHARE
     #: Days between two failures of one node; None: nodes do not fail. Hours until it is back.
     mtbf_days: float | None = None
-    repair_hours: float = 6.0
+    repair_hours: float = REPAIR_HOURS
     seed: int = 1
 
 

@@ -51,8 +51,8 @@ class Session:
             self._show(self._stepper.next())
         elif command == "b":
             self._back()
-        elif command.isascii() and command.isdigit() and len(command) <= _LONGEST_NUMBER and int(command):
-            self._many(int(command))
+        elif command.isascii() and command.isdigit():
+            self._numbered(command)
         elif command.startswith("/") and len(command) > 1:
             self._jump_to(_key(command[1:]))
         elif command.startswith("p ") and command[2:].strip():
@@ -60,6 +60,13 @@ class Session:
         else:
             self._say(HELP if command in ("h", "?", "help") else f"{command[:60]!r} is not a command.\n{HELP}")
         return True
+
+    def _numbered(self, digits: str) -> None:
+        if len(digits) > _LONGEST_NUMBER or not int(digits):
+            most = "9" * _LONGEST_NUMBER
+            self._say(f"There is no such event: expected a number of events from 1 to {most}, got {digits[:60]}.")
+        else:
+            self._many(int(digits))
 
     def _jump_to(self, pod: PodKey) -> None:
         self._jump(lambda: self._stepper.next_of(pod), f"No event after this one concerns {pod.namespace}/{pod.name}.")

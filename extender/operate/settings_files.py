@@ -9,6 +9,7 @@ fields are those of a configuration.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,26 @@ def configuration_text(file: Path, algorithm: str, *, any_algorithm: bool = Fals
         named = found["algorithm"].get("name") if isinstance(found.get("algorithm"), dict) else "packing"
         if named != algorithm and not any_algorithm:
             raise SettingsError(f"{file}: algorithm.name: expected {algorithm}, got {named!r}")
-        return self_contained(text, file)
+        whole = self_contained(text, file)
+        if named == algorithm:
+            _check(file, algorithm, parse(whole, file).algorithm.settings)
+        return whole
     try:
         settings = own(text) if own is not None else found
     except ValueError as error:
         raise SettingsError(f"{file}: {error}") from error
     if settings is not None and not isinstance(settings, dict):
         raise SettingsError(f"{file}: expected fields, as `name: value`")
+    _check(file, algorithm, settings)
+    return as_yaml({"algorithm": {"name": algorithm, "settings": settings or {}}})
+
+
+def _check(file: Path, algorithm: str, settings: Mapping[str, Any] | None) -> None:
+    """Raise SettingsError, which names the file, if these are no settings of the algorithm."""
     try:
         check_settings(algorithm, settings)
     except AlgorithmError as error:
         raise SettingsError(f"{file}: {error}") from error
-    return as_yaml({"algorithm": {"name": algorithm, "settings": settings or {}}})
 
 
 def own_settings(file: Path, algorithm: str) -> dict[str, Any]:

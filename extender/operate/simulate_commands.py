@@ -41,10 +41,10 @@ def add_simulate_command(app: typer.Typer) -> None:
     app.command("simulate")(simulate)
 
 
-#: The options of a study and of the published experiment; and those that only these have.
+#: The options of a study and of the published experiment; and what those are for that only these have.
 _OF_STUDY = frozenset({"study", "days", "seed", "svg"})
 _OF_EXPERIMENT = frozenset({"trace", "nodes", "pods", "algorithm", "policy", "seed", "json_file"})
-_ONLY_THERE = frozenset({"days", "svg", "policy"})
+_ONLY_THERE = {"days": "--study", "svg": "--study", "policy": "the fgd experiment (--pods)"}
 
 
 def _refuse_others(context: typer.Context, usable: frozenset[str], what: str) -> None:
@@ -157,8 +157,9 @@ def simulate(
         return
     if not trace or not algorithm:
         raise refuse(ValueError("expected --trace and --algorithm, or --study"))
-    workload_only = frozenset(parameter.name or "" for parameter in context.command.params) - _ONLY_THERE
-    _refuse_others(context, workload_only, "with a trace: it is for --study or the fgd experiment (--pods)")
+    names = frozenset(parameter.name or "" for parameter in context.command.params)
+    for name, where in _ONLY_THERE.items():
+        _refuse_others(context, names - {name}, f"with a trace: it is for {where}")
     from extender.operate.simulate_options import Given
     from extender.operate.simulate_run import Outputs, simulate_workload
 

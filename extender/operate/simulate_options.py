@@ -47,12 +47,14 @@ class Given(NamedTuple):
 
 
 def duration(text: str | None, option: str) -> float | None:
-    """Return the seconds of a text such as 90, 15m, 12h or 7d. Raises OptionError."""
+    """Return the seconds of a text such as 90, 15m, 12h or 7d, more than 0. Raises OptionError."""
     if text is None:
         return None
     found = _DURATION.fullmatch(text)
     if found is None or not math.isfinite(float(found[1])):
         raise OptionError(f"{option}: expected a time such as 90s, 15m, 12h or 7d, got {text[:50]!r}")
+    if not float(found[1]):
+        raise OptionError(f"{option}: expected more than 0 seconds, got {text[:50]!r}")
     return float(found[1]) * _SECONDS[found[2] or ""]
 
 

@@ -87,7 +87,9 @@ def generate(
     failures: Annotated[
         Rate | None, typer.Option(help="Failures as often as published for a cluster; instead of --mtbf-days.")
     ] = None,
-    repair_hours: Annotated[float, typer.Option(min=0.001, max=1e5, help="Mean hours until a node is back.")] = 6,
+    repair_hours: Annotated[
+        float | None, typer.Option(min=0.001, max=1e5, help="Mean hours until a node is back. Default: 6.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Another seed gives other jobs.")] = 1,
 ) -> None:
     """Make a workload that looks like the jobs of a real cluster.
@@ -102,11 +104,13 @@ def generate(
 
     The same options give the same file, byte for byte.
     """
-    from extender.lab.generator import MTBF_DAYS, SPOT_SHARE, Options
+    from extender.lab.generator import MTBF_DAYS, REPAIR_HOURS, SPOT_SHARE, Options
     from extender.lab.generator import generate as made
 
     if mtbf_days is not None and failures is not None:
         raise refuse(ValueError("expected one of --mtbf-days and --failures"))
+    if repair_hours is not None and mtbf_days is None and failures is None:
+        raise refuse(ValueError("--repair-hours: does nothing without --failures or --mtbf-days"))
     try:
         options = Options(
             nodes=nodes,
@@ -116,7 +120,7 @@ def generate(
             daily=daily,
             spot=SPOT_SHARE if spot is None else spot,
             mtbf_days=mtbf_days if failures is None else MTBF_DAYS[failures.value],
-            repair_hours=repair_hours,
+            repair_hours=REPAIR_HOURS if repair_hours is None else repair_hours,
             seed=seed,
         )
         check_outputs([("--out", out)], [])

@@ -35,9 +35,14 @@ class Lines:
         self.number = 0
         #: Why the file ends before its end; "" if it is complete, as far as it was read.
         self.cut_off = ""
+        #: Whether a compressed file goes on after its first member, as far as it was read, if only with zeros.
+        self.goes_on = False
         self._file: IO[bytes] = path.open("rb")
-        is_compressed = self._file.peek(2)[:2] == GZIP
-        self._blocks = self._inflated(_without_zeros(self._file)) if is_compressed else self._plain()
+        if self._file.peek(2)[:2] == GZIP:
+            size, self.goes_on = _without_zeros(self._file)
+            self._blocks = self._inflated(size)
+        else:
+            self._blocks = self._plain()
         self._lines = self._split()
 
     def __enter__(self) -> Lines:
@@ -92,20 +97,20 @@ class Lines:
                         self.cut_off = "it was cut off"
                     return
                 if inflate.eof:
-                    inflate = zlib.decompressobj(31)
+                    inflate, self.goes_on = zlib.decompressobj(31), True
                 yield inflate.decompress(data, _BLOCK)
                 data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
         except zlib.error as error:
             raise RecordingError(f"{self.name}:{self.number + 1}: damaged after this line: {error}") from error
 
 
-def _without_zeros(file: IO[bytes]) -> int:
-    """Return the size of a compressed file without the zeros at its end, if there are many.
+def _without_zeros(file: IO[bytes]) -> tuple[int, bool]:
+    """Return the size of a compressed file without the zeros at its end, if there are many, and whether there are.
 
     A file system may leave them in the place of what was written last when a machine fails. A whole file has few.
     """
     if not file.seekable():
-        return sys.maxsize
+        return sys.maxsize, False
     size = file.seek(0, os.SEEK_END)
     end = size
     while end:
@@ -116,7 +121,7 @@ def _without_zeros(file: IO[bytes]) -> int:
             break
         end = begin
     file.seek(0)
-    return end if size - end >= _MANY_ZEROS else size
+    return (end, True) if size - end >= _MANY_ZEROS else (size, False)
 
 
 def reopened(path: Path) -> Lines:

@@ -12,6 +12,7 @@ same workload, options and seed give the same result, byte for byte, in every pr
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -303,7 +304,7 @@ class Simulation:
         faults = [fault for _, fault in self.scheduling.machine.driver.fault_log.known() if fault.kind in _WRONG]
         for fault in faults[:_MOST_FAULTS]:
             times = "once, in" if fault.count == 1 else f"{fault.count} times, at last in"
-            yield f"the algorithm failed {times} {fault}"
+            yield f"the algorithm failed {times} {dataclasses.replace(fault, subject=_subject(fault.subject))}"
         if len(faults) > _MOST_FAULTS:
             yield f"the algorithm failed at {len(faults) - _MOST_FAULTS} more places"
 
@@ -325,6 +326,13 @@ class Simulation:
         if info is not None and info.reason is not None:
             return info.reason.code, info.reason.text
         return "", said
+
+
+def _subject(subject: str) -> str:
+    """What a fault is about. A job of a recording is called NAMESPACE/NAME, and its pods after it: once is enough."""
+    kind, _, key = subject.partition(" ")
+    namespace, _, name = key.partition("/")
+    return f"{kind} {name}" if namespace and name.startswith(f"{namespace}/") else subject
 
 
 def simulate(workload: Workload, options: RunOptions) -> Run:

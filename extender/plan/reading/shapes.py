@@ -54,10 +54,12 @@ def shaped_nodes(number: int, shape: str = DEFAULT, *, prefix: str = "node-") ->
 def _read(shape: str) -> _Shape:
     if len(shape) > _LONGEST or shape.count(",") >= _MOST_PARTS:
         raise ShapeError(f"node shape: expected at most {_MOST_PARTS} parts and {_LONGEST} characters")
-    found = _Shape({"pods": "110"})
+    found, seen = _Shape({"pods": "110"}), set[str]()
     for part in filter(None, (each.strip() for each in shape.split(","))):
         if part.startswith("taint:"):
-            found.taints.append(_taint(part))
+            taint = _taint(part)
+            _once(seen, f"taint:{taint['key']}:{taint['effect']}")
+            found.taints.append(taint)
             continue
         is_label = part.startswith("label:")
         name, equals, value = part.removeprefix("label:").partition("=")
@@ -65,8 +67,16 @@ def _read(shape: str) -> _Shape:
             raise ShapeError(
                 f"node shape: {part[:100]!r}: expected RESOURCE=QUANTITY, label:NAME=VALUE or taint:KEY=VALUE:EFFECT"
             )
+        _once(seen, f"label:{name.strip()}" if is_label else name.strip())
         (found.labels if is_label else found.amounts)[name.strip()] = value.strip()
     return found
+
+
+def _once(seen: set[str], what: str) -> None:
+    """Refuse a part that stands there twice: no order of the two is the right one."""
+    if what in seen:
+        raise ShapeError(f"node shape: {what[:100]} appears twice")
+    seen.add(what)
 
 
 def _taint(part: str) -> dict[str, str]:

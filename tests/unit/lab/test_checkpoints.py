@@ -186,6 +186,28 @@ def test_what_is_broken_is_named(tmp_path: Path) -> None:
         assert message in str(caught.value)
 
 
+MORE = gzip.compress(b"more", mtime=0)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [b"x", b"more\n", b"\0", b"\0" * 1000, gzip.compress(b"", mtime=0), MORE, MORE[:9]],
+    ids=["byte", "line", "zero", "zeros", "empty member", "member", "begun member"],
+)
+@pytest.mark.parametrize("is_compressed", [True, False])
+def test_a_checkpoint_with_something_after_its_end_is_refused(
+    tmp_path: Path, tail: bytes, *, is_compressed: bool
+) -> None:
+    workload, path = workload_of(2), tmp_path / "checkpoint"
+    plain = kept(path, workload)
+    whole = path.read_bytes() if is_compressed else plain
+    path.write_bytes(whole)
+    assert len(read(path, workload, RUNS).finished) == 1
+    path.write_bytes(whole + tail)
+    with pytest.raises(CheckpointError, match=f"^{re.escape(str(path))}:"):
+        read(path, workload, RUNS)
+
+
 # -- what is left behind ----------------------------------------------------------------------------------------------
 
 

@@ -179,6 +179,11 @@ def test_settings_are_those_of_a_run(trace: Path, tmp_path: Path) -> None:
         ),
         (("--algorithm", "packing", "--settings", "packing=/none"), "/none: No such file or directory"),
         (("--algorithm", "packing", "--horizon", "soon"), "--horizon: expected a time such as 90s, 15m, 12h or 7d"),
+        (("--algorithm", "packing", "--horizon", "0s"), "--horizon: expected more than 0 seconds, got '0s'"),
+        (
+            ("--algorithm", "packing", "--saves-every", "0.0h"),
+            "--saves-every: expected more than 0 seconds, got '0.0h'",
+        ),
         (("--algorithm", "packing", "--nodes", "0"), "nodes: expected 1 to 20000, got 0"),
         (("--algorithm", "packing", "--node-shape", "cpu=1"), "--node-shape: expected --nodes with a number of nodes"),
         (("--algorithm", "packing", "--nodes", "/none"), "/none: No such file or directory"),
@@ -191,6 +196,26 @@ def test_what_cannot_be_used_is_named(trace: Path, options: tuple[str, ...], mes
     done = simulate("--trace", trace, *options)
     assert done.exit_code == 2, done.output
     assert message in told(done)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "where"),
+    [("--days", "3", "--study"), ("--svg", "x", "--study"), ("--policy", "fgd", "the fgd experiment (--pods)")],
+)
+def test_an_option_of_something_else_names_only_what_it_is_for(
+    trace: Path, option: str, value: str, where: str
+) -> None:
+    done = simulate("--trace", trace, "--algorithm", "packing", option, value)
+    assert done.exit_code == 2, done.output
+    assert told(done).rstrip().endswith(f"{option}: does nothing with a trace: it is for {where}")
+
+
+def test_wrong_settings_within_a_configuration_name_the_file(trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "w2.yaml").write_text("algorithm: {name: packing, settings: {strategy: sprea}}\n")
+    settings = ("--settings", f"a={tmp_path / 'w2.yaml'}")
+    done = simulate("--trace", trace, "--algorithm", "a=packing", *settings)
+    assert done.exit_code == 2
+    assert f"{tmp_path / 'w2.yaml'}: settings of algorithm 'packing': strategy: " in done.stderr.replace("\n", "")
 
 
 def test_wrong_settings_name_the_field(trace: Path, tmp_path: Path) -> None:

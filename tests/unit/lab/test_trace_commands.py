@@ -81,6 +81,10 @@ def test_a_broken_line_is_named_or_left_out(tmp_path: Path) -> None:
             "expected one of --mtbf-days and --failures",
         ),
         (
+            ("generate", "philly", "--repair-hours", "3"),
+            "--repair-hours: does nothing without --failures or --mtbf-days",
+        ),
+        (
             ("generate", "philly", "--days", "1", "--nodes", "1", "--out", "/none/x"),
             "--out: /none/x: expected a file in a folder that exists",
         ),

@@ -142,10 +142,17 @@ def test_back_at_the_beginning_says_so(log: Log):
     assert stepped(log, "b", "n")[0] == "At the beginning of the log."
 
 
-@pytest.mark.parametrize("wrong", ["x", "-1", "0", "1.5", "/", "p", "p ", "9" * 20, "ü"])
+@pytest.mark.parametrize("wrong", ["x", "-1", "1.5", "/", "p", "p ", "ü", "٣"])
 def test_what_is_no_command_gets_the_help(log: Log, wrong: str):
     [said] = stepped(log, wrong)
     assert said.endswith(HELP)
+
+
+@pytest.mark.parametrize("number", ["0", "000", "99999999999", "9" * 5000])
+def test_a_number_of_events_that_no_log_has_is_refused_as_a_number(log: Log, number: str):
+    refused, then = stepped(log, number, "1")
+    assert refused == (f"There is no such event: expected a number of events from 1 to 999999999, got {number[:60]}.")
+    assert then.startswith("+0s  #1")
 
 
 def test_an_unknown_pod_does_not_end_the_walk(log: Log):

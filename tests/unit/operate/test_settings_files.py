@@ -78,6 +78,18 @@ def test_the_demo_takes_a_configuration_too(tmp_path: Path):
         Demo(settings=file).run()
 
 
+@pytest.mark.parametrize("form", ["settings: {strategy: sprea}", "settings_file: FILE"])
+def test_a_wrong_value_within_a_configuration_names_the_file(tmp_path: Path, form: str):
+    own = tmp_path / "own.yaml"
+    own.write_text("strategy: sprea\n")
+    file = written(tmp_path, f"algorithm: {{name: packing, {form.replace('FILE', str(own))}}}")
+    why = r"new.yaml: settings of algorithm 'packing': strategy: .*did you mean"
+    with pytest.raises(SettingsError, match=why):
+        configuration_text(file, "packing")
+    with pytest.raises(DemoInputError, match=why):
+        Demo(settings=file).run()
+
+
 def test_errors_name_the_file_and_the_place(tmp_path: Path):
     with pytest.raises(SettingsError, match=r"new.yaml: settings of algorithm 'packing': strategy: .*did you mean"):
         configuration_text(written(tmp_path, "strategy: sprea"), "packing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -34,6 +35,7 @@ from extender.scheduling.events import NodeSeen, Synced, Ticked
 from extender.settings import parse
 from tests.support.engine.scripted_log import ScriptedLog, gpu_node, gpu_pod, two_nodes
 from tests.support.engine.simulated_log import simulated_log
+from tests.support.installed import install
 
 DAY = 86_400.0
 _CELLS = {
@@ -155,6 +157,15 @@ def test_other_settings_of_the_same_algorithm_keep_the_pods_as_they_were(busy: t
 
     assert (found.other.name, found.changes) == ("spread.yaml", ())
     assert [stay.node for stay in found.other.stays] != [stay.node for stay in found.baseline.stays]
+
+
+def test_a_failure_of_the_algorithm_names_the_pod_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = two_nodes().write(tmp_path / "two.log")
+    install(tmp_path, monkeypatch, raising="tests.support.lab.plugins:RAISING")
+    found = counterfactual(open_log(log), Other("raising"))
+
+    (said,) = [each for each in found.other.remarks if "the algorithm failed" in each]
+    assert re.search(r"in schedule \(pod default/[abc]-0\): ", said), said
 
 
 def test_pods_that_ran_when_the_recording_began_stay_where_they_were(tmp_path: Path) -> None:
