@@ -82,17 +82,16 @@ def node_line(row: Row) -> NodeLine:
 
 
 def pod_line(row: Row) -> PodLine:
-    """Return a row as a pod. Raises TraceError."""
+    """Return a row as a pod. Raises TraceError.
+
+    As the paper's program reads it: without GPUs, `gpu_milli` and `gpu_spec` count as absent; above 1000 it is 1000.
+    """
     cpu, memory, gpus, milli = (_amount(row, column) for column in POD_COLUMNS[1:])
     spec = "|".join(part for part in row.text("gpu_spec").split("|") if part not in _NONE)
-    # No published row contradicts itself so: a reader that chose one of the two columns would simulate another trace.
-    if not gpus and milli:
-        raise row.error("gpu_milli", "0 for 0 GPUs")
-    if gpus == 1 and not 1 <= milli <= 1000:
-        raise row.error("gpu_milli", "1 to 1000 for 1 GPU")
-    if gpus > 1 and milli != 1000:
+    milli = min(milli, 1000) if gpus else 0
+    if gpus > 1 and milli < 1000:
         raise row.error("gpu_milli", f"1000 for {gpus} GPUs")
-    return PodLine(row.name("name"), cpu, memory, gpus, milli, spec if gpus else "")
+    return PodLine(row.name("name"), cpu, memory, gpus if milli else 0, milli, spec if milli else "")
 
 
 def _amount(row: Row, column: str) -> int:

@@ -46,7 +46,7 @@ def draw(kind: str, seed: int, folder: Path) -> None:
     lines = ["name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec"]
     for number in range(9950, 9950 + pods):
         if draws.random() < cpu_only:
-            gpus, milli = 0, 0
+            gpus, milli = 0, draws.choice((0, 1000))
         elif draws.random() < shared:
             gpus, milli = 1, draws.choice(millis)
         else:

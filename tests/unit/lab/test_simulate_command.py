@@ -87,22 +87,6 @@ def test_a_broken_trace_is_named(files: list[str], tmp_path: Path) -> None:
     assert f"{tmp_path / 'pods.csv'}, line 14: name: p0 appears twice" in done.stderr.replace("\n", "")
 
 
-def test_gpus_and_their_thousandths_that_contradict_each_other_are_refused_by_every_command(
-    files: list[str], tmp_path: Path
-) -> None:
-    (tmp_path / "pods.csv").write_text(PODS + "odd,2000,64,1,1500\n")
-    _, nodes, _, pods = files
-    for words in (
-        ["simulate", "--trace", "openb", *files],
-        ["simulate", "--trace", pods, "--nodes", nodes, "--algorithm", "packing"],
-        ["trace", "show", pods, nodes],
-    ):
-        done = CliRunner().invoke(app, words)
-        assert done.exit_code == 2, words
-        said = f"{pods}, line 14: gpu_milli: expected 1 to 1000 for 1 GPU, got '1500'"
-        assert said in done.stderr.replace("\n", "")
-
-
 def test_a_list_without_pods_is_refused(files: list[str], tmp_path: Path) -> None:
     (tmp_path / "pods.csv").write_text(PODS.splitlines()[0] + "\n")
     done = CliRunner().invoke(app, ["simulate", *files])
