@@ -15,7 +15,15 @@ from typing import Any
 
 from algorithm.registry import AlgorithmError, check_settings, parser
 from extender.plan.run.configuration import as_yaml, self_contained
-from extender.settings import Settings, SettingsError, algorithm_settings, parse, parse_yaml, read_text
+from extender.settings import (
+    AlgorithmSettings,
+    Settings,
+    SettingsError,
+    algorithm_settings,
+    parse,
+    parse_yaml,
+    read_text,
+)
 
 
 def configuration_text(file: Path, algorithm: str, *, any_algorithm: bool = False) -> str:
@@ -32,7 +40,8 @@ def configuration_text(file: Path, algorithm: str, *, any_algorithm: bool = Fals
             raise SettingsError(f"{file}: {error}") from error
         found = None
     if is_configuration(found):
-        named = found["algorithm"].get("name") if isinstance(found.get("algorithm"), dict) else "packing"
+        section, default = found.get("algorithm"), AlgorithmSettings().name
+        named = section.get("name", default) if isinstance(section, dict) else default
         if named != algorithm and not any_algorithm:
             raise SettingsError(f"{file}: algorithm.name: expected {algorithm}, got {named!r}")
         whole = self_contained(text, file)

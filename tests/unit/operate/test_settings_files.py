@@ -71,6 +71,13 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, text: str, why: str):
         configuration_text(written(tmp_path, text), "packing")
 
 
+def test_a_configuration_that_names_no_algorithm_is_of_the_default_one(tmp_path: Path):
+    file = written(tmp_path, "algorithm: {settings: {strategy: spread}}")
+    assert own_settings(file, "packing") == {"strategy": "spread"}
+    with pytest.raises(SettingsError, match="expected fgd, got 'packing'"):
+        configuration_text(file, "fgd")
+
+
 def test_the_demo_takes_a_configuration_too(tmp_path: Path):
     """Bad settings show that they were read; nothing is started."""
     file = written(tmp_path, "algorithm: {name: packing, settings: {strategy: heap}}")
