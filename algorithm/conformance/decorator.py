@@ -14,8 +14,9 @@ import pytest
 from pydantic import BaseModel
 
 from algorithm.conformance.catalogue import CHECKS, chosen, known
+from algorithm.conformance.installed import how_to_open
 from algorithm.conformance.logs import write_logs
-from algorithm.conformance.reference import how_to_open, reference_of
+from algorithm.conformance.reference import reference_of
 from algorithm.conformance.report import test_of
 from algorithm.conformance.results import BAD, Report, Request, Result
 from algorithm.conformance.session import opted_out, request_of, run

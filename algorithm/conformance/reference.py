@@ -82,29 +82,6 @@ def plugin_of(reference: str) -> Plugin[Any]:
     return found
 
 
-def installed_name(reference: str) -> str:
-    """The name by which `waggle replay` finds the plug-in: that of its entry point, or else the reference itself.
-
-    Of modules that are imported already it is known which of them name the same object.
-    """
-    found = _imported(reference)
-    for name, point in available().items():
-        if point.value == reference or (found is not None and _imported(point.value) is found):
-            return name
-    return reference
-
-
-def how_to_open(log: Path, plugin: str) -> str:
-    """What a user types to see this log; the plug-in must be installed for that."""
-    later = "" if installed_name(plugin) in available() else ", once the plug-in is installed (pip install -e .)"
-    return f"waggle replay {log} --step{later}"
-
-
-def _imported(reference: str) -> Any:
-    module, _, attribute = reference.partition(":")
-    return getattr(sys.modules.get(module), attribute, None) if attribute else None
-
-
 def settings_of(plugin: Plugin[Any], settings: Mapping[str, Any], name: str = "settings") -> BaseModel:
     """The settings, checked by the plug-in's own model. Raises UnusableError, which names each field.
 

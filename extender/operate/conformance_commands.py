@@ -79,8 +79,8 @@ def conformance(
     Exit status: 0 it conforms; 1 it does not; 2 it cannot be tested at all.
     """
     from algorithm.conformance.catalogue import CHECKS  # noqa: PLC0415
+    from algorithm.conformance.installed import how_to_open  # noqa: PLC0415
     from algorithm.conformance.logs import write_logs  # noqa: PLC0415
-    from algorithm.conformance.reference import how_to_open  # noqa: PLC0415
     from algorithm.conformance.report import as_json, as_junit, as_text, listed  # noqa: PLC0415 - only here
 
     if list_checks:

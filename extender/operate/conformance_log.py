@@ -35,7 +35,7 @@ from algorithm.conformance.calls import (
     UpdateNode,
     last_life,
 )
-from algorithm.conformance.reference import installed_name
+from algorithm.conformance.installed import installed_name
 from algorithm.conformance.results import Report, Result
 from algorithm.interface import Phase, SuggestedNodes
 from algorithm.model import Pod

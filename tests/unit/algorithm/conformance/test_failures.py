@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -17,7 +15,6 @@ from algorithm.conformance.harness import ContractBroken
 from algorithm.conformance.judges import JUDGES
 from algorithm.conformance.logs import write_logs
 from algorithm.conformance.printed import as_test
-from algorithm.conformance.reference import how_to_open, installed_name
 from algorithm.conformance.report import as_json, as_junit, as_text
 from algorithm.conformance.results import Report, Request, Result
 from algorithm.conformance.session import opted_out, run
@@ -25,8 +22,6 @@ from algorithm.conformance.shrink import shortened
 from algorithm.conformance.single import SINGLE
 from algorithm.interface import Phase
 from algorithm.model import Node, Pod
-from algorithm.packing import algorithm as packing_module
-from algorithm.registry import available
 from extender.operate.conformance_log import events_of
 from extender.operate.replay_check import SAME, check
 from extender.recording.log import open_log
@@ -182,13 +177,3 @@ def test_shortening_keeps_what_is_needed(wanted: set[int]) -> None:
 def test_a_decision_that_is_not_declared_is_lost_by_a_restart() -> None:
     report = run(Request(plugin=f"{FAULTY}:FORGETS_ITS_DECISION", only=("recovery-keeps-decisions",), lives=15))
     assert "after a restart it decides differently" in failure(report).text
-
-
-def test_a_plugin_is_found_by_its_name_also_through_the_module_that_it_comes_from() -> None:
-    (value,) = (point.value for name, point in available().items() if name == "packing")
-    imported, attribute = value.split(":")
-    with patch.object(packing_module, "ALIAS", getattr(sys.modules[imported], attribute), create=True):
-        assert installed_name(f"{packing_module.__name__}:ALIAS") == "packing"
-    assert installed_name("nobody:PLUGIN") == "nobody:PLUGIN"
-    assert how_to_open(Path("a.log"), "packing") == "waggle replay a.log --step"
-    assert "once the plug-in is installed" in how_to_open(Path("a.log"), "nobody:PLUGIN")
