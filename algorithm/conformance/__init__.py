@@ -10,6 +10,7 @@ and `waggle conformance PACKAGE:PLUGIN` (docs/conformance.md). `harness.py` driv
     catalogue.py     the checks, by name          results.py     requests, results and reports, as data
     decorator.py     one test per check           pytest_plugin.py    what pytest loads at its start
     session.py       has a plug-in tried in another process      child.py, trying.py    that process
+    patience.py      how long that may take    installed.py   the name that a log carries for it
     survey.py        lives of clusters            machine.py, moves.py, worlds/    draw them
     life.py          carries out calls.py         judges/        watch, each for one check
     shrink.py        makes failures shorter       printed.py, replayed.py    prints them as tests

@@ -1,10 +1,10 @@
 """The process in which an algorithm is tested: it may hang, print, or exit, and the reporting process continues.
 
-    python -m algorithm.conformance.child RESULTS PROGRESS < request
+    python -m algorithm.conformance.child RESULTS COUNTER CALLS PARENT < request
 
-RESULTS is the number of an open file: one JSON object a line. PROGRESS is a file: its first 8 bytes count the calls of
-methods; after them stand the calls of the present life, one JSON object a line. So the parent knows what went on when
-this process was killed.
+RESULTS is the number of an open file: one JSON object a line. COUNTER is a file of 8 bytes, which count the calls of
+methods; CALLS is one with the calls of the present life, one JSON object a line. So the parent knows what went on when
+this process was killed. PARENT is the parent's process number: this process ends with it, however it ends.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from algorithm.conformance import side_effects
 from algorithm.conformance.limits import limit_process
+from algorithm.parent_process import end_with_parent
 
 
 class Progress:
@@ -47,7 +48,8 @@ class Progress:
 
 def main(arguments: Sequence[str]) -> int:
     """Try what the request on standard input says. Returns the exit status: 0, whatever comes of it."""
-    results, counter, calls = arguments
+    results, counter, calls, parent = arguments
+    end_with_parent(int(parent))
     side_effects.install()
     # Everything else is imported after the hooks are there, so that they see what the plug-in imports.
     import msgspec

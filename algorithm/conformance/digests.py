@@ -1,7 +1,8 @@
-"""Carries out programs and writes what is answered: `python -m algorithm.conformance.digests < programs`.
+"""Carries out programs and writes what is answered: `python -m algorithm.conformance.digests PARENT < programs`.
 
 If it is asked to, it carries out each program in a copy of this process that has imported the plug-in and done nothing
-else, so no program sees what another one has left.
+else, so no program sees what another one has left. PARENT is the number of the process that has started this one; it
+and its copies end with it, however it ends.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from algorithm.conformance.reference import plugin_of, settings_of
 from algorithm.conformance.results import Request
 from algorithm.conformance.shrink import shortened
 from algorithm.interface import Phase
+from algorithm.parent_process import end_with_parent
 from algorithm.registry import reads_of
 
 #: Waiting pods that are asked about after each change.
@@ -121,10 +123,11 @@ def _in_a_copy(lived: Callable[[Sequence[Call]], list[list[str]]], program: Sequ
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the plug-in may have started threads
-        copy = os.fork()
+        parent, copy = os.getpid(), os.fork()
     if not copy:
         status = 1
         try:
+            end_with_parent(parent)
             with os.fdopen(write, "wb") as output:
                 output.write(msgspec.json.encode(lived(program)))
             status = 0
@@ -145,6 +148,7 @@ def _in_a_copy(lived: Callable[[Sequence[Call]], list[list[str]]], program: Sequ
 
 def main() -> None:
     """Read a request with programs from standard input, and write the answers to standard output."""
+    end_with_parent(int(sys.argv[1]))
     side_effects.install()  # a copy of this process that the algorithm makes ends at once
     given = msgspec.json.decode(sys.stdin.buffer.read(), type=_Given)
     found: Any = (

@@ -53,6 +53,15 @@ def give_reserve() -> None:
             _system.setrlimit(kind, (hard, hard))
 
 
+def cpu_seconds(pid: int) -> float:
+    """The CPU time that a process and its threads have used, in seconds; 0.0 if it is gone, or this is not Linux."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")  # user and system
+
+
 def end_marked(mark: str) -> None:
     """Kill the other processes in whose environment MARK has this value: those that left the process group, too.
 

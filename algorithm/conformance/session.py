@@ -26,14 +26,11 @@ import msgspec
 
 from algorithm.conformance.calls import Call, decode_lines
 from algorithm.conformance.catalogue import CHECKS, chosen
-from algorithm.conformance.limits import MARK, end_marked
+from algorithm.conformance.limits import MARK, cpu_seconds, end_marked
+from algorithm.conformance.patience import overdue
 from algorithm.conformance.results import Report, Request, Result
 from algorithm.registry import API_VERSION
 
-#: Seconds beyond the time limit of a call after which the process is taken for one that cannot be interrupted.
-_PATIENCE = 15.0
-#: Seconds for the import of the plug-in and of the kit.
-_START = 60.0
 #: Wall-clock seconds for everything: so many times the CPU seconds of the request, but at least so many.
 _MOST_TIMES, _LEAST_TOTAL = 12.0, 300.0
 #: Bytes of one message of the process.
@@ -66,6 +63,9 @@ def run(request: Request) -> Report:
         child = _Child(request, Path(folder))
         try:
             messages = list(child.messages())
+        except BaseException:  # Ctrl-C or SIGTERM: its results are for nobody
+            child.kill()
+            raise
         finally:
             child.end()
         return _report(request, names, messages, child, time.monotonic() - begun)
@@ -120,12 +120,13 @@ class _Child:
         self._counter.write_bytes(bytes(8))
         self._calls.touch()
         self.was_killed = False
-        self.why_killed = f"no call returned for {request.limit + _PATIENCE:g} seconds"
+        self.why_killed = f"it did not end within {_LAST_SECONDS:g} seconds"
         self._status: int | None = None
         self._read, write = os.pipe()
+        arguments = (write, self._counter, self._calls, os.getpid())
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own module, in our own interpreter
-                [sys.executable, "-m", "algorithm.conformance.child", str(write), str(self._counter), str(self._calls)],
+                [sys.executable, "-m", "algorithm.conformance.child", *map(str, arguments)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -143,8 +144,8 @@ class _Child:
         """What the process says, until it ends or is ended because nothing has moved for too long."""
         with os.fdopen(self._read, "rb", buffering=0) as pipe, selectors.DefaultSelector() as waiting:
             waiting.register(pipe, selectors.EVENT_READ)
-            rest, moved, count = b"", time.monotonic(), -1
-            limit, end = _START, moved + max(_LEAST_TOTAL, _MOST_TIMES * self._request.seconds)
+            rest, moved, count = b"", time.monotonic(), 0
+            end = moved + max(_LEAST_TOTAL, _MOST_TIMES * self._request.seconds)
             while True:
                 if waiting.select(0.5):
                     piece = pipe.read(1 << 16)
@@ -152,19 +153,22 @@ class _Child:
                         return
                     *lines, rest = (rest + piece).split(b"\n")
                     yield from filter(None, map(_message, lines))
-                    moved, limit = time.monotonic(), max(_START, self._request.limit + _PATIENCE)
+                    moved = time.monotonic()
                 now = int.from_bytes(self._counter.read_bytes()[:8], "little")
                 if now != count:
                     count, moved = now, time.monotonic()
                 if time.monotonic() > end or len(rest) > _LONGEST_MESSAGE:
-                    self.why_killed = "everything together took too long"
-                    self._kill()
-                    return
-                if time.monotonic() - moved > (limit if not count else self._request.limit + _PATIENCE):
-                    self._kill()
+                    why = "everything together took too long"
+                else:
+                    still, cpu = time.monotonic() - moved, cpu_seconds(self._process.pid)
+                    why = overdue(limit=self._request.limit, calls=count, still=still, cpu=cpu)
+                if why:
+                    self.why_killed = why
+                    self.kill()
                     return
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """Have it end at once. `end` still has to be called."""
         self.was_killed = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)

@@ -6,7 +6,6 @@ its last words are shown.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -16,12 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from shutil import which
 from typing import Any
 
 import yaml
 
+from algorithm.parent_process import end_with_parent
 from extender.demo.workloads import GPU, Object
 from extender.embedded.apiserver.kubeconfig import write_kubeconfig
 from extender.embedded.apiserver.sidecar import Sidecar, spawn_sidecar
@@ -50,7 +51,8 @@ class Process:
             stdout=self._file,
             stderr=self._file,
             start_new_session=True,
-            preexec_fn=_end_with_parent,  # noqa: PLW1509 - nothing else runs in this process at that time
+            # Nothing else runs in this process at that time.
+            preexec_fn=partial(end_with_parent, os.getpid(), signal.SIGTERM),  # noqa: PLW1509
         )
 
     def check(self) -> None:
@@ -323,13 +325,6 @@ def _free_port() -> int:
             return free
     except OSError as error:
         raise CastError("no port of 127.0.0.1 is free") from error
-
-
-def _end_with_parent() -> None:
-    """Linux ends this child when the demo ends, however it does: closed terminal, SIGKILL."""
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
 
 
 __all__ = ["GPU", "Cast", "CastError", "real_scheduler_flags", "scheduler_configuration"]

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from extender.operate.output import remark, say
+from extender.operate.output_files import ended_by_sigterm
 from extender.operate.refusal import refuse
 
 
@@ -88,19 +89,20 @@ def conformance(
         return
     until = [check.name for check in CHECKS] if exit_first else []
     try:
-        report = _report(
-            plugin,
-            settings,
-            only or (),
-            skip or (),
-            until=until,
-            world=world,
-            lives=lives,
-            seconds=seconds,
-            limit=limit,
-            memory=memory,
-            seed=seed,
-        )
+        with ended_by_sigterm():
+            report = _report(
+                plugin,
+                settings,
+                only or (),
+                skip or (),
+                until=until,
+                world=world,
+                lives=lives,
+                seconds=seconds,
+                limit=limit,
+                memory=memory,
+                seed=seed,
+            )
     except (ValueError, OSError) as error:
         raise refuse(error) from error
     if report.unusable and output is ReportFormat.TEXT:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ctypes
 import json
 import os
 import re
@@ -25,18 +24,19 @@ import shutil
 import signal
 import ssl
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 from typing import IO, Self
 
 import urllib3
 
+from algorithm.parent_process import end_with_parent
 from extender.operate.topology import NAMESPACE
 
 #: Waggle's port in the Service.
@@ -109,7 +109,8 @@ class Kubectl:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,  # Ctrl-C is for us alone; we end it
-            preexec_fn=_end_with_parent,  # noqa: PLW1509 - no other thread of ours is in a lock that it would take
+            # No other thread of ours is in a lock that it would take.
+            preexec_fn=partial(end_with_parent, os.getpid(), signal.SIGTERM),  # noqa: PLW1509
         )
 
 
@@ -126,12 +127,6 @@ def context_namespace(target: Target) -> str:
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1][:500] if lines else "it failed without a word"
-
-
-def _end_with_parent() -> None:
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
 
 
 class Forwarding:
