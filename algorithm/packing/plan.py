@@ -91,9 +91,9 @@ def _in_order(members: Sequence[Member], demands: Sequence[Demand], asking: str)
 
     def key(member: Member) -> tuple[object, ...]:
         pod = member.pod
-        mine = member.uid != asking
+        is_mate = member.uid != asking
         where = member.hold is None, rank[member.demand]
-        return (*where, mine, -pod.priority, pod.may_preempt, pod.created, pod.name, pod.uid)
+        return (*where, is_mate, -pod.priority, pod.may_preempt, pod.created, pod.name, pod.uid)
 
     return sorted(members, key=key)
 

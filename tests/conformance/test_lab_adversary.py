@@ -91,7 +91,7 @@ def check_company(folder: Path, seed: int) -> None:
     for number, algorithm in enumerate(("packing", "fgd")):
         assert results(folder, workload, "--algorithm", algorithm) == [runs[number]], f"seed {seed}, {algorithm}"
 
-    horizon = round(runs[0]["measures"]["until"] * random.uniform(0.1, 0.9), 3)
+    horizon = max(0.001, round(runs[0]["measures"]["until"] * random.uniform(0.1, 0.9), 3))  # 0 is refused
     for short, whole in zip(results(folder, workload, *BOTH, "--horizon", f"{horizon}s"), runs, strict=True):
         assert not broken(workload, short), f"seed {seed}, until {horizon}"
         later = {job["name"]: job for job in whole["jobs"]}
