@@ -176,11 +176,12 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
     return "; ".join(found)
 
 
-def explain_yaml(error: Any) -> str:
-    """Return a `yaml.MarkedYAMLError` as one line: line, column, and what is wrong.
+def explain_yaml(error: Any, *, context: bool = True) -> str:
+    """Return a `yaml.MarkedYAMLError` as one line: line, column, and what is wrong; with `context`, also within what.
 
     The error's own text names a file that does not exist, and quotes the place on several lines.
     """
     mark = error.problem_mark or error.context_mark
     where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
-    return where + ", ".join(text for text in (error.context, error.problem) if text)
+    said = (error.context, error.problem) if context else (error.problem or error.context,)
+    return where + (", ".join(text for text in said if text) or "not readable as YAML")

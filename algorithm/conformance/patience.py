@@ -14,7 +14,7 @@ def overdue(*, limit: float, calls: int, still: float, cpu: float) -> str:
 
     `limit` is that of a call, in seconds. `calls` is how many have begun: none until the plug-in is imported. `still`
     is for how many seconds nothing was heard of the process, and `cpu` how much CPU time it has used, in seconds; 0
-    where that is not known.
+    where that is not known. It counts until the first call only.
     """
     patience = limit + _PATIENCE
     if calls:

@@ -160,7 +160,8 @@ class _Child:
                 if time.monotonic() > end or len(rest) > _LONGEST_MESSAGE:
                     why = "everything together took too long"
                 else:
-                    still, cpu = time.monotonic() - moved, cpu_seconds(self._process.pid)
+                    still = time.monotonic() - moved
+                    cpu = 0.0 if count else cpu_seconds(self._process.pid)
                     why = overdue(limit=self._request.limit, calls=count, still=still, cpu=cpu)
                 if why:
                     self.why_killed = why

@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+from algorithm.registry import explain_yaml
+
 #: Where something stands: keys and indices from the top.
 Path = tuple[str | int, ...]
 
@@ -111,7 +113,7 @@ def read(text: str) -> Document:
         nodes = list(yaml.compose_all(text, yaml.SafeLoader))
         document = _document(nodes[0] if nodes else None, others=len(nodes) - 1)
     except yaml.MarkedYAMLError as error:
-        raise DocumentError(_explain(error)) from error
+        raise DocumentError(explain_yaml(error, context=False)) from error
     except DocumentError:
         raise
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -160,9 +162,3 @@ def _inside_config_map(document: Document, node: yaml.Node) -> Document:
             above = document.lines[path]
             return Document(inner.data, {at: line + above for at, line in inner.lines.items()}, inner.others)
     raise DocumentError(f"line {_line(node)}: a ConfigMap without a KubeSchedulerConfiguration in its data")
-
-
-def _explain(error: yaml.MarkedYAMLError) -> str:
-    mark = error.problem_mark or error.context_mark
-    where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-    return f"{where}{error.problem or error.context or 'not readable as YAML'}"

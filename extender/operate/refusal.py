@@ -1,6 +1,9 @@
-"""How every command says that it cannot go on: one line on standard error, and exit status 2."""
+"""How every command says that it does not go on, in one line on standard error: exit status 2, or 130 after Ctrl-C."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import typer
 
@@ -9,6 +12,8 @@ from extender.operate.output import remark
 
 #: Characters of a message: what it quotes may have any length.
 _LONGEST = 8000
+#: Exit status of a command that was ended by Ctrl-C.
+INTERRUPTED = 130
 
 
 def refuse(error: Exception) -> typer.Exit:
@@ -17,6 +22,16 @@ def refuse(error: Exception) -> typer.Exit:
         raise error
     remark(printable(text_of(error), _LONGEST, keep="\n"), title="waggle", style="red")
     return typer.Exit(2)
+
+
+@contextmanager
+def stopped_by_ctrl_c() -> Iterator[None]:
+    """Say so, and end the command, if Ctrl-C comes within this."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        remark("stopped")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def text_of(error: Exception) -> str:

@@ -11,13 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import typer
-
 from algorithm.registry import AlgorithmError
 from extender.operate.output import remark, say, say_json
 from extender.operate.output_files import OutputError
 from extender.operate.plugin_prints import prints_on_stderr
-from extender.operate.refusal import refuse
+from extender.operate.refusal import refuse, stopped_by_ctrl_c
 from extender.operate.replay_look import (
     UnknownPodError,
     as_json,
@@ -47,8 +45,6 @@ _UNUSABLE = (
     UnknownPodError,
     OSError,
 )
-#: Exit status of a command that was ended by Ctrl-C.
-_INTERRUPTED = 130
 
 
 class Which(NamedTuple):
@@ -77,12 +73,10 @@ class Look(NamedTuple):
 def refusing() -> Iterator[None]:
     """End the command if something cannot be used, or after Ctrl-C."""
     try:
-        yield
+        with stopped_by_ctrl_c():
+            yield
     except _UNUSABLE as error:
         raise refuse(error) from error
-    except KeyboardInterrupt:
-        remark("stopped")
-        raise typer.Exit(_INTERRUPTED) from None
 
 
 def warned(log: Log) -> Log:

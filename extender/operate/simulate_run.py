@@ -26,7 +26,7 @@ from extender.lab.workload import Workload
 from extender.operate.output import remark, say, say_json
 from extender.operate.output_files import TERMINATED, check_outputs, ended_by_sigterm, write_output
 from extender.operate.plugin_prints import prints_on_stderr
-from extender.operate.refusal import refuse
+from extender.operate.refusal import INTERRUPTED, refuse, stopped_by_ctrl_c
 from extender.operate.simulate_options import Given, OptionError, inputs_of, runs_of, workload_of
 from extender.operate.simulate_text import text_of
 from extender.operate.standstill import standstill_said
@@ -36,7 +36,7 @@ _STEPS = 1000
 #: Seconds between two checkpoints, and how much longer than writing one they are apart at least.
 _OFTEN, _SHARE = 30.0, 20.0
 #: Exit status of a run that a signal ended.
-_STATUS = {signal.SIGINT: 130, signal.SIGTERM: TERMINATED}
+_STATUS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
 
 class Outputs(NamedTuple):
@@ -55,13 +55,10 @@ def simulate_workload(given: Given, outputs: Outputs) -> None:
     again, and 130 after Ctrl-C.
     """
     try:
-        with ended_by_sigterm(), standstill_said():
+        with stopped_by_ctrl_c(), ended_by_sigterm(), standstill_said():
             is_complete = _simulate(given, outputs)
     except (OSError, ValueError) as error:
         raise refuse(error) from error
-    except KeyboardInterrupt:
-        remark("stopped")
-        raise typer.Exit(_STATUS[signal.SIGINT]) from None
     if not is_complete:
         raise typer.Exit(1)
 

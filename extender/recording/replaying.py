@@ -158,24 +158,19 @@ class Replay:
 def _read_ahead(items: Iterator[Step | Gap]) -> Iterator[Step | Gap]:
     """Yield the items, which are read ahead in batches: reading and deciding by turns takes a tenth longer, since each
     evicts what the other needs from the processor's caches. An error is raised after the items that came before it."""
-    failed: Exception | None = None
-    more = True
-    while more:
-        batch: list[Step | Gap] = []
-        weight = 0
-        try:
-            while more and len(batch) < _MOST_AHEAD and weight < _WEIGHT_AHEAD:
-                item = next(items, None)
-                if item is None:
-                    more = False
-                else:
-                    batch.append(item)
-                    weight += _weight(item)
-        except Exception as error:
-            failed, more = error, False
+    batch: list[Step | Gap] = []
+    weight = 0
+    try:
+        for item in items:
+            batch.append(item)
+            weight += _weight(item)
+            if len(batch) >= _MOST_AHEAD or weight >= _WEIGHT_AHEAD:
+                yield from batch
+                batch, weight = [], 0
+    except Exception:
         yield from batch
-    if failed is not None:
-        raise failed
+        raise
+    yield from batch
 
 
 def _weight(item: Step | Gap) -> int:

@@ -71,9 +71,11 @@ class Users:
         while self._due <= now:
             wish = _wish(self._rng, self.created)
             fields = {"gpus": wish.gpus, "priority": wish.priority}
-            if wish.size == 1:
+            if wish.size > 1:
+                names = self._cluster.gang(wish.name, wish.size, **fields)
+            else:
+                names = [wish.name]
                 self._cluster.pod(wish.name, **fields)
-            names = self._cluster.gang(wish.name, wish.size, **fields) if wish.size > 1 else [wish.name]
             for name, seconds in zip(names, wish.seconds, strict=True):
                 heapq.heappush(self._ends, (now + seconds, name))
             self.created += wish.size

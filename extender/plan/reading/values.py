@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
+from algorithm.registry import explain_yaml
+
 #: Levels of nesting in one document. A CustomResourceDefinition has some forty.
 MOST_DEPTH = 100
 #: Values in one document, aliases followed: some eight times those of a List of 2,000 pods.
@@ -62,7 +64,7 @@ def read_values(text: str) -> Iterator[Document]:
     try:
         yield from _Builder().documents(yaml.parse(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
-        raise ValueFault(_explain(error)) from error
+        raise ValueFault(explain_yaml(error, context=False)) from error
     except yaml.reader.ReaderError as error:
         raise ValueFault(f"character {error.position + 1} (#x{_code(error):04x}) may not stand in YAML") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -271,12 +273,6 @@ def _line(event: Any) -> int:
 
 def _fault(event: Any, why: str) -> ValueFault:
     return ValueFault(f"line {_line(event)}: {why}")
-
-
-def _explain(error: yaml.MarkedYAMLError) -> str:
-    mark = error.problem_mark or error.context_mark
-    where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-    return f"{where}{error.problem or error.context or 'not readable as YAML'}"
 
 
 def _code(error: yaml.reader.ReaderError) -> int:
